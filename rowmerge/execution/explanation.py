@@ -13,7 +13,7 @@ from rowmerge.commands.definitions import CreateTable
 from rowmerge.commands.rows import Match
 from rowmerge.execution.insert import NewRows, Overwrite, static_mask
 from rowmerge.execution.result import Timings
-from rowmerge.execution.ways.row_writing import is_selective, returns_all_target_rows
+from rowmerge.execution.ways.row_writing import changes_both_unmatched_sides, is_selective
 from rowmerge.execution.ways.selection import explain_ways
 from rowmerge.execution.ways.target_files import TargetFiles
 from rowmerge.execution.ways.way import PlannedStatement, RowChangeRequest
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _SHOWN_COLUMNS = 5
-"""The maximum number of columns that a line names."""
+"""The maximum number of column names in a line of EXPLAIN."""
 
 
 def explain_row_change(spark: SparkSession, snapshot: Snapshot, statement: PlannedStatement, source: str | None) -> list[str]:
@@ -69,7 +69,7 @@ def explain_row_change(spark: SparkSession, snapshot: Snapshot, statement: Plann
 
 def _late_column_lines(request: RowChangeRequest) -> list[str]:
     """Explain which columns Spark does not read, because the writer copies the values that updated rows keep."""
-    if is_selective(request.plan) or returns_all_target_rows(request.plan) or not request.late_columns:
+    if is_selective(request.plan) or changes_both_unmatched_sides(request.plan) or not request.late_columns:
         return []
     names = [backquote(name) for name in request.snapshot.schema.names if name in request.late_columns]
     shown_names = ", ".join(names if len(names) <= _SHOWN_COLUMNS else [*names[:_SHOWN_COLUMNS], f"{len(names) - _SHOWN_COLUMNS} more"])

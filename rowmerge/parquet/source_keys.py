@@ -43,7 +43,7 @@ class KeyColumn:
     matches_null: bool
 
     def values_in(self, rows: pa.Table) -> pa.ChunkedArray:
-        """Return the values of the column or nested field in rows of the table. A field of a NULL is NULL."""
+        """Return the values of the column or nested field in rows of the table. A field of a NULL struct is NULL."""
         column, *fields = self.path
         # Arrow reads a list as exact names, and a string as an expression: `.id` would be the field `id`.
         return reduce(lambda values, name: pc.struct_field(values, [name]), fields, rows[column])

@@ -267,8 +267,6 @@ def inserts_keys(plan: RowPlan) -> bool:
     inserts = plan.of(Match.NOT_MATCHED)
     if len(inserts) != 1 or inserts[0].condition is not None:
         return False
-    if any(key.fields for key in plan.on.keys):
-        return False  # the inserted value is a whole struct
     inserted_keys = [(key.source, inserts[0].values.get(key.column, "")) for key in plan.on.keys]
     return all(key == inserted or _is_same_source_column(plan, key, inserted) for key, inserted in inserted_keys)
 

@@ -38,6 +38,7 @@ _TOO_DEEP = f"is nested more than {DEEPEST_TYPE} levels deep, which no table can
 _PLAN_ROWS_SETTING, _MAX_PLAN_BYTES = "spark.sql.execution.arrow.localRelationThreshold", 1024 * 1024
 """The setting of Spark for the size of Arrow tables in plans (default: 48 MB), and the size from which frames are faster without them."""
 _setting_lock = threading.Lock()
+"""The lock of the thread that changes this setting for its frame."""
 _COLLATIONS = "__COLLATIONS"
 """The metadata key for the collations of strings in Spark's JSON form of a field."""
 _BYTES_OF_TYPES = dict.fromkeys(("long", "double", "timestamp", "timestamp_ntz"), 8) | dict.fromkeys(("integer", "float", "date"), 4)
@@ -136,14 +137,11 @@ def frame_of(spark: SparkSession, rows: pa.Table, schema: Struct | None = None) 
     """
     if rows.nbytes > _MAX_PLAN_BYTES:
         rows = rows.combine_chunks()  # each chunk would be a task
-    if schema is not None:
-        if not len(rows):  # PySpark cannot convert a nested column without chunks
-            rows = pa.Table.from_batches([pa.RecordBatch.from_pylist([], rows.schema)])
+    if schema is not None and not len(rows):  # PySpark cannot convert a nested column without chunks
+        rows = pa.Table.from_batches([pa.RecordBatch.from_pylist([], rows.schema)])
+    if schema is not None or len(rows):
         with _outside_of_plans(spark, rows):
-            return spark.createDataFrame(rows, schema=to_spark(schema))
-    if len(rows):
-        with _outside_of_plans(spark, rows):
-            return spark.createDataFrame(rows)
+            return spark.createDataFrame(rows) if schema is None else spark.createDataFrame(rows, schema=to_spark(schema))
     # Spark Connect infers no types from an empty table.
     nulls = pa.table({field.name: pa.nulls(1, field.type) for field in rows.schema})
     return spark.createDataFrame(nulls).where("false")

@@ -108,12 +108,15 @@ def _are_few_rows(plan: RowPlan, files: FileListing, source: Source | None) -> b
 
 
 def is_selective(plan: RowPlan) -> bool:
-    """Return whether a statement without a source has a condition, which may select a few rows."""
+    """Return whether an UPDATE or a DELETE has a WHERE condition, which may select only a few rows."""
     return plan.on is None and any(clause.condition is not None for clause in plan.clauses)
 
 
-def returns_all_target_rows(plan: RowPlan) -> bool:
-    """Return whether a join without new source rows returns all target rows, to report the ordinals of the source rows with a match."""
+def changes_both_unmatched_sides(plan: RowPlan) -> bool:
+    """Return whether a MERGE both inserts source rows without a match and changes target rows without a match.
+
+    Its join would return every target row, because it also reports which source rows have a match. So it has no late columns.
+    """
     return plan.source_rows is SourceRows.UNMATCHED and bool(plan.of(Match.NOT_MATCHED_BY_SOURCE))
 
 
@@ -123,7 +126,7 @@ def _may_insert_later(plan: RowPlan, source: Source) -> bool:
     The rows of a streamed source are read only once.
     """
     has_many_ordinals = plan.source_rows is SourceRows.UNMATCHED and source.row_count > MAX_LOOKED_UP_KEYS
-    return not (source.is_streamed or has_many_ordinals or returns_all_target_rows(plan))
+    return not (source.is_streamed or has_many_ordinals or changes_both_unmatched_sides(plan))
 
 
 def _may_gather_files(request: RowChangeRequest, files: FileListing) -> bool:

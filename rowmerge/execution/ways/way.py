@@ -114,7 +114,7 @@ class RowChangeRequest:
 
     @cached_property
     def needed_columns(self) -> frozenset[str] | None:
-        """The target's columns that the ON condition and the clauses read or keep, or None if they cannot be determined."""
+        """The names of the target's columns that the ON condition and the clauses read or keep. None if they cannot be determined."""
         return needed_columns(self.plan)
 
     @cached_property
@@ -198,7 +198,7 @@ class RowChangeRequest:
 
 
 MIN_LATE_ROW_BYTES = 32
-"""The minimum estimated size in bytes of the late columns of a row. Below it, Spark reads them as fast as the writer."""
+"""The minimum estimated size in bytes of the `late_columns` of one row. Spark reads smaller columns as fast as the writer copies them."""
 Reason = NewType("Reason", str)
 """The reason why a way does not apply, as a short clause that EXPLAIN prints."""
 

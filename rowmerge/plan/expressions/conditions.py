@@ -48,7 +48,7 @@ class KeyPair:
 
     @property
     def path(self) -> tuple[str, ...]:
-        """The column, followed by the nested fields."""
+        """The names that lead to the compared value in the target: the column, followed by the nested fields."""
         return (self.column, *self.fields)
 
 

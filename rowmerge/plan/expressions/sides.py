@@ -25,7 +25,7 @@ class Side:
     hidden: tuple[str, ...] = ()
 
     def columns_named(self, name: str, *, case_sensitive: bool) -> list[str]:
-        """Return the columns, including hidden ones, with a name. `case_sensitive`: see `is_same_name`."""
+        """Return the columns that have a name, also those in `hidden`. `case_sensitive`: whether the case of letters matters."""
         columns = self._columns_by_lower_name.get(name.lower(), [])
         return [column for column in columns if column == name] if case_sensitive else columns
 

@@ -41,6 +41,7 @@ EXACT_TYPES = (*_INTEGERS, "date", "string", "binary", "boolean", "timestamp", "
 _UNCHANGED_TYPES = (*EXACT_TYPES, "float", "double")
 _UNCHANGED_ELEMENTS = (*_INTEGERS, "date", "string", "boolean", "float", "double")
 TIME_TYPES = (Primitive("date"), Primitive("timestamp"), Primitive("timestamp_ntz"))
+"""The types of dates and timestamps, which Spark 2 wrote in another calendar."""
 TEXT_TYPES = (Primitive("string"), Primitive("binary"))
 """The types whose values have different lengths."""
 _BYTES_OF_ELEMENT = 16
