@@ -195,6 +195,25 @@ def test_a_file_that_was_replaced_by_a_shorter_one_is_an_error(tmp_path: Path) -
     writer.abort()
 
 
+def test_a_file_that_is_lost_before_its_columns_are_copied_is_an_error(
+    session: rowmerge.Session, monkeypatch: pytest.MonkeyPatch, read_columns: list[frozenset[str]]
+) -> None:
+    """Executors copy the columns of so many rows."""
+    session.sql(f"create table t as select {COLUMNS} from range(30000)")
+    late_values = row_writing.LateValues
+
+    def lost(snapshot: Any, late_columns: Any, paths: dict[str, str], *arguments: Any) -> row_writing.LateValues:
+        return late_values(snapshot, late_columns, {name: f"{path}.lost" for name, path in paths.items()}, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(row_writing, "LateValues", lost)
+        with pytest.raises(rowmerge.errors.MissingDataFile, match="lost"):
+            session.sql("update t set v = 7")
+    assert read_columns and session.sql("select count(*), count_if(v = 7) from t").collect() == [(30000, 0)]
+    folder = Path(session.describe("default", "t").location.removeprefix("file://"))
+    assert len(list(folder.glob("*.parquet"))) == len(session.sql("select * from t.files").collect())
+
+
 @pytest.mark.parametrize(
     "statement", ["delete from t", "update t set a = 1", "merge into t using t s on false when not matched then insert *"]
 )
