@@ -12,7 +12,7 @@ from rowmerge.execution.result import ChangeResult, TargetFileChanges, Timings, 
 from rowmerge.execution.ways import selection
 from rowmerge.execution.ways.target_files import TargetFiles
 from rowmerge.execution.ways.way import ExecutionResult, PlannedStatement, RowChangeRequest
-from rowmerge.plan.file_strategy import Strategy, bins_to_rewrite, choose_strategy
+from rowmerge.plan.file_strategy import Strategy, bins_to_rewrite, choose_strategy, combines_small_files
 from rowmerge.plan.pruning.file_pruning import every_file
 from rowmerge.plan.row_plan import RowPlan
 from rowmerge.spark.reading.data_files import spark_path
@@ -149,20 +149,24 @@ def _deleted_by_strategy(
     """Choose the strategy for each file that loses rows. Return the positions of all deleted rows, by strategy and file path."""
     deleted: dict[Strategy, dict[str, Positions]] = {strategy: {} for strategy in Strategy}
     earlier_deletions = deleted_rows(spark, snapshot, [file.path for file in files if file.deleted]) if files else {}
+    rewrites_small_files = combines_small_files(files)
     for file in files:
         earlier_positions = earlier_deletions.get(file.path, Positions())
         positions = output.positions[spark_path(file.path)] | earlier_positions
-        newly_deleted_count = len(positions) - len(earlier_positions)
-        strategy = _file_strategy(snapshot, plan, file, len(positions), newly_deleted_count)
+        counts = len(positions), len(positions) - len(earlier_positions)
+        strategy = _file_strategy(snapshot, plan, file, *counts, rewrites_small_files=rewrites_small_files)
         deleted[strategy][file.path] = positions
     return deleted
 
 
-def _file_strategy(snapshot: Snapshot, plan: RowPlan, file: ListedFile, deleted_count: int, newly_deleted_count: int) -> Strategy:
+def _file_strategy(
+    snapshot: Snapshot, plan: RowPlan, file: ListedFile, deleted_count: int, newly_deleted_count: int, *, rewrites_small_files: bool
+) -> Strategy:
     """Choose whether to drop, mark or rewrite a file that loses rows. Raise RowsMustStay if the table forbids rewriting the file.
 
     A marked file stays, and a deletion vector (Delta) or a position delete file (Iceberg) lists its deleted rows. `deleted_count`: the
     number of deleted rows after the statement. `newly_deleted_count`: the number of rows that the statement itself deletes.
+    `rewrites_small_files`: whether mode `auto` rewrites small files.
     """
     # A feature of the table may forbid moving rows to another file. Then the file must be marked, whatever the table's write mode is, even
     # if it is invalid.
@@ -170,6 +174,7 @@ def _file_strategy(snapshot: Snapshot, plan: RowPlan, file: ListedFile, deleted_
     strategy = choose_strategy(
         snapshot.settings.write_mode(plan.operation) if rows_may_move else WriteMode.MERGE_ON_READ,
         can_mark=snapshot.shape.supports_merge_on_read,
+        rewrites_small_files=rewrites_small_files,
         records=file.records,
         deleted=deleted_count,
         newly_deleted=newly_deleted_count,

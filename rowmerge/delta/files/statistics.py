@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
+from json.encoder import encode_basestring
 from typing import Any
 
 from rowmerge.delta.files.text_values import iso_instant
@@ -142,14 +143,18 @@ def with_wide_bounds(stats: str | None, records: int) -> str:
 
 def statistics_text(value: Any) -> str:
     """Return a value as JSON, in which decimals keep all their digits. Null members of objects are omitted."""
-    match value:
-        case Mapping():
-            members = ((json.dumps(key, ensure_ascii=False), inner) for key, inner in value.items() if inner is not None)
-            return "{" + ",".join(f"{key}:{statistics_text(inner)}" for key, inner in members) + "}"
-        case list():
-            return "[" + ",".join(statistics_text(element) for element in value) + "]"
-        case decimal.Decimal():
+    match value:  # the common types come first, because a commit writes a value for each column of each file
+        case str():
+            return encode_basestring(value)
+        case bool():
+            return "true" if value else "false"
+        case int() | decimal.Decimal():
             return str(value)
+        case list():
+            return "[" + ",".join(map(statistics_text, value)) + "]"
+        case Mapping():
+            members = [f"{encode_basestring(key)}:{statistics_text(inner)}" for key, inner in value.items() if inner is not None]
+            return "{" + ",".join(members) + "}"
     return json.dumps(value, ensure_ascii=False)
 
 
