@@ -13,14 +13,17 @@ import rowmerge
 from rowmerge.delta.metadata import properties as delta_properties
 from rowmerge.delta.metadata.properties import DeltaSettings
 from rowmerge.errors import ConfigurationError
+from rowmerge.plan.file_strategy import FEW_FILES
 from rowmerge.spark.writing.distribution import optimized_tasks
 from rowmerge.table.metadata.schema import Struct
 from rowmerge.table.metadata.shape import TableShape
+from tests.support.readers import read_with_delta_rs, read_with_duckdb_iceberg
 
 OPTIMIZE_WRITE = "spark.databricks.delta.optimizeWrite"
 TASK_SIZE = "spark.sql.adaptive.advisoryPartitionSizeInBytes"
 TARGET = 4 * 1024 * 1024
 PROPERTIES = {"delta": "delta.targetFileSize", "iceberg": "write.target-file-size-bytes"}
+MARKS = {"delta": "'delta.enableDeletionVectors' = 'true'", "iceberg": "'format-version' = '2'"}
 ROWS = {
     "narrow": "select xxhash64(id) as v from range(0, 1300000, 1, 1)",
     "strings": "select id, sha2(cast(id as string), 256) as s, concat('name ', id % 1000) as name from range(0, 250000, 1, 1)",
@@ -83,6 +86,23 @@ def test_rewrites_write_smaller_files_if_the_table_demands_it(
 
 def folder_of(session: rowmerge.Session) -> Path:
     return Path(session.describe("default", "t").location.removeprefix("file://"))
+
+
+@pytest.mark.parametrize("format_", PROPERTIES)
+@pytest.mark.parametrize(("file_count", "is_combined"), [(FEW_FILES, True), (FEW_FILES + 1, False)])
+def test_mode_auto_combines_small_files_only_if_few_of_them_lose_rows(
+    bare_session: rowmerge.Session, format_: str, file_count: int, is_combined: bool
+) -> None:
+    rows = f"select id, id % {file_count} as file from range(0, {file_count * 100}, 1, {file_count})"
+    bare_session.sql(f"create table t using {format_} tblproperties ('rowmerge.write.mode' = 'auto', {MARKS[format_]}) as {rows}")
+    (before,) = bare_session.sql("select count(distinct _metadata.file_path) as files from t").collect()
+    assert before["files"] == file_count
+    bare_session.sql("delete from t where id % 100 = 7")
+    (after,) = bare_session.sql("select count(distinct _metadata.file_path) as files, count(*) as row_count from t").collect()
+    assert (after["files"], after["row_count"]) == (1 if is_combined else file_count, file_count * 99)
+    read = read_with_delta_rs if format_ == "delta" else read_with_duckdb_iceberg
+    expected_ids = [id_ for id_ in range(file_count * 100) if id_ % 100 != 7]
+    assert read(bare_session.describe("default", "t").location, "id")["id"].to_pylist() == expected_ids
 
 
 SOURCE_TASKS, PARTITIONS = 12, 3
