@@ -19,7 +19,7 @@ from rowmerge.execution.ways.target_files import TargetFiles
 from rowmerge.execution.ways.way import PlannedStatement, RowChangeRequest
 from rowmerge.plan.bounds.file_bounds import FileBounds
 from rowmerge.plan.expressions.sides import Side
-from rowmerge.plan.file_strategy import FEW_FILES, REWRITE_FRACTION, SMALL_FILE
+from rowmerge.plan.file_strategy import FEW_FILES, REWRITE_FRACTION, SMALL_FILE, TOGETHER
 from rowmerge.plan.predicates.comparisons import Predicate
 from rowmerge.plan.predicates.predicates import to_predicate
 from rowmerge.plan.row_plan import Effect, RowPlan
@@ -294,9 +294,10 @@ def _explain_write_mode(mode: WriteMode, files: FileListing, shape: TableShape) 
         return f"a file that loses rows gets a {shape.kind_of_deletes}"
     # AUTO: each file gets the cheaper of the two. `SMALL_FILE` is a size in bytes.
     small_files = pc.sum(pc.less_equal(files.sizes, SMALL_FILE)).as_py() or 0
+    limit = f", up to {FEW_FILES} of them and {TOGETHER // 2**20} MiB" if shape.shares_deletion_files else ""
     return (
-        f"a file with {REWRITE_FRACTION:.0%} of its rows deleted is rewritten, as are files of at most {SMALL_FILE // 2**20} MiB "
-        f"({small_files} of {len(files)}) if at most {FEW_FILES} of them lose rows; any other file gets a {shape.kind_of_deletes}"
+        f"a file with {REWRITE_FRACTION:.0%} of its rows deleted, more if it is below 1 MiB, is rewritten, and so are the smallest files "
+        f"of at most {SMALL_FILE // 2**20} MiB ({small_files} of {len(files)}){limit}; any other file gets a {shape.kind_of_deletes}"
     )
 
 

@@ -12,7 +12,7 @@ from rowmerge.execution.result import ChangeResult, TargetFileChanges, Timings, 
 from rowmerge.execution.ways import selection
 from rowmerge.execution.ways.target_files import TargetFiles
 from rowmerge.execution.ways.way import ExecutionResult, PlannedStatement, RowChangeRequest
-from rowmerge.plan.file_strategy import Strategy, bins_to_rewrite, choose_strategy, combines_small_files
+from rowmerge.plan.file_strategy import Strategy, bins_to_rewrite, choose_strategy, small_files_to_rewrite
 from rowmerge.plan.pruning.file_pruning import every_file
 from rowmerge.plan.row_plan import RowPlan
 from rowmerge.spark.reading.data_files import spark_path
@@ -147,26 +147,27 @@ def _deleted_by_strategy(
     spark: SparkSession, snapshot: Snapshot, plan: RowPlan, output: WriteOutput, files: Sequence[ListedFile]
 ) -> dict[Strategy, dict[str, Positions]]:
     """Choose the strategy for each file that loses rows. Return the positions of all deleted rows, by strategy and file path."""
-    deleted: dict[Strategy, dict[str, Positions]] = {strategy: {} for strategy in Strategy}
     earlier_deletions = deleted_rows(spark, snapshot, [file.path for file in files if file.deleted]) if files else {}
-    rewrites_small_files = combines_small_files(files)
+    positions = {file.path: output.positions[spark_path(file.path)] | earlier_deletions.get(file.path, Positions()) for file in files}
+    newly_deleted = {path: len(rows) - len(earlier_deletions.get(path, ())) for path, rows in positions.items()}
+    reduced_files = [file for file in files if newly_deleted[file.path] and len(positions[file.path]) != file.records]
+    combined = small_files_to_rewrite(reduced_files, shares_deletion_files=snapshot.shape.shares_deletion_files)
+    deleted: dict[Strategy, dict[str, Positions]] = {strategy: {} for strategy in Strategy}
     for file in files:
-        earlier_positions = earlier_deletions.get(file.path, Positions())
-        positions = output.positions[spark_path(file.path)] | earlier_positions
-        counts = len(positions), len(positions) - len(earlier_positions)
-        strategy = _file_strategy(snapshot, plan, file, *counts, rewrites_small_files=rewrites_small_files)
-        deleted[strategy][file.path] = positions
+        counts = len(positions[file.path]), newly_deleted[file.path]
+        strategy = _file_strategy(snapshot, plan, file, *counts, is_combined=file.path in combined)
+        deleted[strategy][file.path] = positions[file.path]
     return deleted
 
 
 def _file_strategy(
-    snapshot: Snapshot, plan: RowPlan, file: ListedFile, deleted_count: int, newly_deleted_count: int, *, rewrites_small_files: bool
+    snapshot: Snapshot, plan: RowPlan, file: ListedFile, deleted_count: int, newly_deleted_count: int, *, is_combined: bool
 ) -> Strategy:
     """Choose whether to drop, mark or rewrite a file that loses rows. Raise RowsMustStay if the table forbids rewriting the file.
 
     A marked file stays, and a deletion vector (Delta) or a position delete file (Iceberg) lists its deleted rows. `deleted_count`: the
     number of deleted rows after the statement. `newly_deleted_count`: the number of rows that the statement itself deletes.
-    `rewrites_small_files`: whether mode `auto` rewrites small files.
+    `is_combined`: whether the file is small, and mode `auto` rewrites it together with others.
     """
     # A feature of the table may forbid moving rows to another file. Then the file must be marked, whatever the table's write mode is, even
     # if it is invalid.
@@ -174,7 +175,7 @@ def _file_strategy(
     strategy = choose_strategy(
         snapshot.settings.write_mode(plan.operation) if rows_may_move else WriteMode.MERGE_ON_READ,
         can_mark=snapshot.shape.supports_merge_on_read,
-        rewrites_small_files=rewrites_small_files,
+        is_combined=is_combined,
         records=file.records,
         deleted=deleted_count,
         newly_deleted=newly_deleted_count,

@@ -20,6 +20,8 @@ Options = Mapping[str, Mapping[str, Any]]
 """The arguments of Arrow's file systems by provider (`s3`, `gs`, `azure`), from `StorageConfiguration.filesystem_options`."""
 MAX_CONTENT_BYTES = 8 * 1024 * 1024
 """The maximum size in bytes of a file in a store that is read with one request. Several files may be in memory at a time."""
+BYTES_WITHOUT_THREADS = 4 * 1024 * 1024
+"""The maximum size in bytes of a row group that one thread reads. The size is that of decompressed pages."""
 S3_ATTEMPTS, S3_TIMEOUT, S3_CONNECT_TIMEOUT = 11, 30.0, 5.0
 """The number of attempts of a request, and its timeouts in seconds, as in obstore. The defaults of Arrow are 3 attempts, 3 s and 1 s."""
 UNREADABLE = "rowmerge cannot read"
@@ -170,3 +172,26 @@ def open_data_file(
             if columns_as_codes is not None and (names := columns_as_codes(source)):
                 source = pq.ParquetFile(content, metadata=source.metadata, read_dictionary=list(names), coerce_int96_timestamp_unit="us")
             yield source
+
+
+def read_tables(
+    source: pq.ParquetFile, columns: Sequence[str], row_groups: Sequence[int], *, batch_rows: int, use_threads: bool = True
+) -> Iterator[pa.Table]:
+    """Yield the rows of row groups in tables.
+
+    Starting threads and an iterator of batches takes as long as the read of a small row group. So a small row group is read without them.
+
+    Args:
+        source: The open file.
+        columns: The names of the columns to read.
+        row_groups: The indexes of the row groups.
+        batch_rows: The maximum number of rows of a table.
+        use_threads: Whether threads may decode the columns of a large row group.
+    """
+    if len(row_groups) == 1:
+        row_group = source.metadata.row_group(row_groups[0])
+        if row_group.num_rows <= batch_rows and row_group.total_byte_size <= BYTES_WITHOUT_THREADS:
+            yield source.read_row_group(row_groups[0], columns, use_threads=False)
+            return
+    for batch in source.iter_batches(batch_size=batch_rows, row_groups=row_groups, columns=columns, use_threads=use_threads):
+        yield pa.Table.from_batches([batch])

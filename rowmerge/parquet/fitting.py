@@ -137,6 +137,8 @@ def to_table_rows(
             NULL.
         keeps_codes: Whether text columns of the type CODES stay codes.
     """
+    if not by_field_id and rows.schema.equals(schema) and file_schema.equals(schema):
+        return pa.Table.from_arrays(rows.columns, schema=schema)
     file_indexes = file_column_indexes(rows.schema, file_schema, by_field_id=by_field_id)
     columns = []
     for index, field, file_field in zip(file_indexes, schema, file_schema, strict=True):

@@ -18,7 +18,7 @@ from rowmerge.concurrency import STORE_THREADS, map_ahead
 from rowmerge.parquet.bitmaps import deserialize, serialize
 from rowmerge.parquet.calendars import to_gregorian
 from rowmerge.parquet.data_files import StoredColumns
-from rowmerge.parquet.filesystems import Options, as_unreadable_file, open_data_file
+from rowmerge.parquet.filesystems import BYTES_WITHOUT_THREADS, Options, as_unreadable_file, open_data_file
 from rowmerge.parquet.fitting import column_paths, fields_at, to_table_rows
 from rowmerge.parquet.source_keys import NumpyArray, SourceKeys
 
@@ -362,7 +362,8 @@ def _read_row_group(source: pq.ParquetFile, group: int, columns: _Columns, file:
         rows = pa.table([pa.nulls(row_count, column.type) for column in columns.schema], schema=columns.schema)
         return _with_partition_values(rows, file)
     with as_unreadable_file(file.path, file.filesystem_options):  # several files are open, and the error names this one
-        file_rows = source.read_row_group(group, paths, use_threads=len(paths) > 1)
+        are_threads_faster = len(paths) > 1 and source.metadata.row_group(group).total_byte_size > BYTES_WITHOUT_THREADS
+        file_rows = source.read_row_group(group, paths, use_threads=are_threads_faster)
         file_rows = to_gregorian(file_rows, source.metadata.metadata)
         return _with_partition_values(to_table_rows(file_rows, columns.schema, columns.file_schema, by_field_id=by_field_id), file)
 

@@ -15,7 +15,7 @@ from rowmerge.parquet.calendars import to_gregorian
 from rowmerge.parquet.data_files import FileMessage, StoredColumns, WriteSpec
 from rowmerge.parquet.dictionaries import text_columns_with_dictionary
 from rowmerge.parquet.file_writers import PartitionedWriter
-from rowmerge.parquet.filesystems import Options, open_data_file
+from rowmerge.parquet.filesystems import Options, open_data_file, read_tables
 from rowmerge.parquet.fitting import file_column_indexes, to_table_rows
 
 _BATCH_ROWS, _MIN_BATCH_ROWS, _BATCH_BYTES = 131_072, 1_024, 32 * 1024 * 1024
@@ -123,9 +123,9 @@ def _batches_with(
             if first_index < end_index and columns:
                 batch_start = start
                 batch_rows = min(max(row_count * _BATCH_BYTES // max(row_group_bytes, 1), _MIN_BATCH_ROWS), _BATCH_ROWS)
-                for batch in source.iter_batches(batch_size=batch_rows, row_groups=[group], columns=columns):
-                    yield batch_start, to_gregorian(pa.Table.from_batches([batch]), source.metadata.metadata)
-                    batch_start += batch.num_rows
+                for rows in read_tables(source, columns, [group], batch_rows=batch_rows):
+                    yield batch_start, to_gregorian(rows, source.metadata.metadata)
+                    batch_start += rows.num_rows
             elif first_index < end_index:  # the file has none of the columns, so only its number of rows matters
                 yield start, pa.table({"": pa.nulls(row_count)})
             start += row_count
@@ -154,8 +154,9 @@ def _tables(stored_columns: StoredColumns, path: str, filesystem_options: Option
     """Yield the rows of a file in batches, with those of the stored columns that the file contains. See `_live_rows` for `keeps_codes`."""
     by_field_id, columns_as_codes = stored_columns.by_field_id, text_columns_with_dictionary if keeps_codes else None
     with open_data_file(path, filesystem_options, by_field_id=by_field_id, columns_as_codes=columns_as_codes) as source:
-        for batch in source.iter_batches(batch_size=_BATCH_ROWS, columns=_names_in(source, stored_columns)):
-            yield to_gregorian(pa.Table.from_batches([batch]), source.metadata.metadata)
+        groups = range(source.num_row_groups)
+        for rows in read_tables(source, _names_in(source, stored_columns), groups, batch_rows=_BATCH_ROWS):
+            yield to_gregorian(rows, source.metadata.metadata)
 
 
 def _names_in(source: pq.ParquetFile, stored_columns: StoredColumns) -> list[str]:

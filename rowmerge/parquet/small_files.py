@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from rowmerge.concurrency import map_ahead
 from rowmerge.parquet.calendars import to_gregorian
 from rowmerge.parquet.data_files import StoredColumns
-from rowmerge.parquet.filesystems import MAX_CONTENT_BYTES, Options, UnreadableFile, filesystem_of, safe_reason
+from rowmerge.parquet.filesystems import MAX_CONTENT_BYTES, Options, UnreadableFile, filesystem_of, read_tables, safe_reason
 from rowmerge.parquet.fitting import file_column_indexes, has_field_ids, to_table_rows
 
 PATH, SPARK_PATH, DELETED, PARTITION_PREFIX = "path", "spark_path", "deleted", "partition "
@@ -165,8 +165,9 @@ def _tables(spec: SmallFilesSpec, path: str, content: pa.NativeFile, finder: _Co
     source = pq.ParquetFile(content, coerce_int96_timestamp_unit="us")
     if spec.stored_columns.by_field_id and not has_field_ids(source.schema_arrow):
         raise UnreadableFile(path, "its columns have no field ids")
-    for batch in source.iter_batches(batch_size=_BATCH_ROWS, columns=finder.find(source.schema_arrow), use_threads=False):
-        yield to_gregorian(pa.Table.from_batches([batch]).replace_schema_metadata(None), source.metadata.metadata)
+    columns, groups = finder.find(source.schema_arrow), range(source.num_row_groups)
+    for rows in read_tables(source, columns, groups, batch_rows=_BATCH_ROWS, use_threads=False):
+        yield to_gregorian(rows.replace_schema_metadata(None), source.metadata.metadata)
 
 
 def _live_rows(spec: SmallFilesSpec, files: pa.Table, pieces: Sequence[_Piece]) -> Iterator[pa.RecordBatch]:

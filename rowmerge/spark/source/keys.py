@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -225,7 +227,42 @@ def _sorted_distinct(column: pa.ChunkedArray) -> pa.Array:
         is_first = np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]
         return pa.array(ordered[is_first], column.type)
     values = pc.drop_null(pc.unique(column))
-    return values.take(pc.sort_indices(values))
+    is_text = pa.types.is_string(values.type) or pa.types.is_binary(values.type)
+    return values.take(_text_order(values) if is_text and len(values) else pc.sort_indices(values))
+
+
+def _text_order(texts: pa.Array) -> pa.Array:
+    """Return the indexes that sort distinct strings or binary values by their bytes.
+
+    NumPy sorts integers several times faster than Arrow sorts strings. So the order follows from the eight bytes after the common prefix of
+    all values, as integers. Arrow sorts only the values that have the same eight bytes as another one.
+
+    Args:
+        texts: Distinct values, at least one.
+    """
+    binaries = texts.cast(pa.binary())
+    bounds = pc.min_max(binaries)
+    # All other values lie between these two.
+    pairs_of_bytes = zip(bounds["min"].as_py(), bounds["max"].as_py(), strict=False)
+    prefix_length = len(list(takewhile(lambda pair: pair[0] == pair[1], pairs_of_bytes)))
+    numbers = _first_bytes(pc.binary_slice(binaries, prefix_length, prefix_length + 8))
+    order = np.argsort(numbers)
+    has_same_number = numbers[order[1:]] == numbers[order[:-1]]
+    is_ambiguous = np.append(has_same_number, False) | np.append(False, has_same_number)
+    ambiguous = order[is_ambiguous]
+    order[is_ambiguous] = ambiguous[pc.sort_indices(texts.take(pa.array(ambiguous))).to_numpy()]
+    return pa.array(order)
+
+
+def _first_bytes(binaries: pa.BinaryArray) -> np.ndarray[Any, np.dtype[np.uint64]]:
+    """Return values of up to eight bytes as integers with the same order. Zeros follow after shorter values."""
+    _, offset_buffer, data_buffer = binaries.buffers()
+    offsets = np.frombuffer(offset_buffer, np.int32)[binaries.offset :][: len(binaries) + 1]
+    data = np.frombuffer(data_buffer or b"", np.uint8)[offsets[0] : offsets[-1]]
+    padded = np.zeros(8 * len(binaries), np.uint8)
+    shifts = 8 * np.arange(len(binaries)) - (offsets[:-1] - offsets[0])  # by how many bytes each value moves
+    padded[np.arange(len(data)) + np.repeat(shifts, np.diff(offsets))] = data
+    return padded.view(">u8").astype(np.uint64)
 
 
 def cast_key_values(values: pa.Array, op: str, source: DataType, target: DataType) -> pa.Array | None:

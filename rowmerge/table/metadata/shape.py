@@ -81,6 +81,11 @@ class TableShape:
     parse_rules: Callable[[], Rules] = field(default=Rules, compare=False)
     parse_ordering: Callable[[], tuple[SortField, ...]] = field(default=tuple, compare=False)
 
+    @property
+    def shares_deletion_files(self) -> bool:
+        """Whether one file marks the deleted rows of many data files: deletion vectors do, and position delete files do not."""
+        return self.kind_of_deletes == "deletion vector"
+
     @cached_property
     def rules(self) -> Rules:
         """The rules for every written row. Raises UnsupportedTableFeature if a rule is unknown. Such a table can still be read."""

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from rowmerge.plan.file_strategy import FEW_FILES, SMALL_FILE, TOGETHER, Strategy, choose_strategy, combines_small_files
+from rowmerge.plan.file_strategy import (
+    FEW_FILES,
+    SMALL_FILE,
+    TOGETHER,
+    Strategy,
+    bins_to_rewrite,
+    choose_strategy,
+    small_files_to_rewrite,
+)
 from rowmerge.table.metadata.settings import WriteMode
 from rowmerge.table.snapshots.files import ListedFile
 
@@ -19,12 +27,12 @@ def choose(
     records: int | None = 1000,
     size: int = LARGE,
     can_mark: bool = True,
-    rewrites_small_files: bool = False,
+    is_combined: bool = False,
 ) -> Strategy:
     return choose_strategy(
         mode,
         can_mark=can_mark,
-        rewrites_small_files=rewrites_small_files,
+        is_combined=is_combined,
         records=records,
         deleted=deleted,
         newly_deleted=deleted if newly is None else newly,
@@ -61,10 +69,10 @@ def test_auto_counts_rows_that_are_already_deleted() -> None:
     assert choose(WriteMode.AUTO, deleted=250, newly=1) is Strategy.REWRITE
 
 
-def test_auto_rewrites_small_files_only_if_they_are_few() -> None:
-    assert choose(WriteMode.AUTO, deleted=1, size=SMALL_FILE, rewrites_small_files=True) is Strategy.REWRITE
-    assert choose(WriteMode.AUTO, deleted=1, size=SMALL_FILE + 1, rewrites_small_files=True) is Strategy.MARK
+def test_auto_rewrites_combined_files_and_marks_rows_of_other_small_files() -> None:
+    assert choose(WriteMode.AUTO, deleted=1, size=SMALL_FILE, is_combined=True) is Strategy.REWRITE
     assert choose(WriteMode.AUTO, deleted=1, size=SMALL_FILE) is Strategy.MARK
+    assert choose(WriteMode.MERGE_ON_READ, deleted=1, size=SMALL_FILE, is_combined=True) is Strategy.MARK
 
 
 @pytest.mark.parametrize(("size", "share"), [(SMALL_FILE, 0.21), (1024 * 1024, 0.23), (128 * 1024, 0.4), (32 * 1024, 1.0)])
@@ -75,19 +83,49 @@ def test_auto_requires_a_larger_share_of_deleted_rows_in_smaller_files(size: int
     assert choose(WriteMode.AUTO, deleted=deleted - 10, size=size) is Strategy.MARK
 
 
-def _files(count: int, size: int) -> list[ListedFile]:
-    return [ListedFile(f"{number}.parquet", size, 1000, 0, {}) for number in range(count)]
+def _files(count: int, size: int, partition: str = "p") -> list[ListedFile]:
+    return [ListedFile(f"{partition}/{size}-{number}.parquet", size, 1000, 0, {"p": partition}) for number in range(count)]
 
 
-def test_few_small_files_are_rewritten() -> None:
-    assert combines_small_files([])
-    assert combines_small_files(_files(FEW_FILES, 1000))
-    assert not combines_small_files(_files(FEW_FILES + 1, 1000))
+def _sizes(paths: frozenset[str]) -> list[int]:
+    return sorted(int(path.split("/")[1].split("-")[0]) for path in paths)
 
 
-def test_small_files_with_many_bytes_are_not_rewritten_and_large_files_do_not_count() -> None:
-    assert combines_small_files([*_files(TOGETHER // SMALL_FILE, SMALL_FILE), *_files(1000, LARGE)])
-    assert not combines_small_files(_files(TOGETHER // SMALL_FILE + 1, SMALL_FILE))
+def test_few_small_files_are_all_combined_and_large_files_are_not() -> None:
+    files = [*_files(FEW_FILES, 1000), *_files(100, LARGE), *_files(1, SMALL_FILE + 1)]
+    assert small_files_to_rewrite([], shares_deletion_files=True) == frozenset()
+    assert _sizes(small_files_to_rewrite(files, shares_deletion_files=True)) == [1000] * FEW_FILES
+
+
+def test_of_many_small_files_the_smallest_are_combined() -> None:
+    files = [*_files(FEW_FILES, 2000), *_files(5, 1000)]
+    assert _sizes(small_files_to_rewrite(files, shares_deletion_files=True)) == [1000] * 5 + [2000] * (FEW_FILES - 5)
+    files = [*_files(TOGETHER // SMALL_FILE, SMALL_FILE), *_files(2, 1000)]
+    assert _sizes(small_files_to_rewrite(files, shares_deletion_files=True)) == [1000] * 2 + [SMALL_FILE] * (TOGETHER // SMALL_FILE - 1)
+
+
+def test_of_many_small_files_only_those_of_a_common_partition_are_combined() -> None:
+    single_files = [file for number in range(100) for file in _files(1, 1000, f"p{number:03}")]
+    assert small_files_to_rewrite(single_files, shares_deletion_files=True) == frozenset()
+    pair = _files(2, 999, "pair")
+    assert small_files_to_rewrite([*single_files, *pair], shares_deletion_files=True) == {file.path for file in pair}
+    assert len(small_files_to_rewrite(single_files[:FEW_FILES], shares_deletion_files=True)) == FEW_FILES
+
+
+def test_with_a_deletion_file_for_each_data_file_all_small_files_are_rewritten() -> None:
+    assert len(small_files_to_rewrite(_files(100, SMALL_FILE), shares_deletion_files=False)) == 100
+
+
+@pytest.mark.parametrize("size", [1000, SMALL_FILE - 10])
+def test_small_files_do_not_accumulate(size: int) -> None:
+    """Each of 100 merges changes a row of each file, and adds a file, for its new rows and one for each bin."""
+    sizes = [size] * 40
+    for _ in range(100):
+        files = [ListedFile(str(number), file_size, 10_000, 0, {}) for number, file_size in enumerate(sizes)]
+        rewritten = small_files_to_rewrite(files, shares_deletion_files=True)
+        combined = [bin_.size for bin_ in bins_to_rewrite([file for file in files if file.path in rewritten], None)]
+        sizes = [file.size for file in files if file.path not in rewritten] + combined + [1000]
+    assert len(sizes) <= 50
 
 
 @pytest.mark.parametrize("mode", list(WriteMode))

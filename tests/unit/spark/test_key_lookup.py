@@ -23,7 +23,7 @@ from rowmerge.parquet.source_keys import KeyColumn, SourceKeys
 from rowmerge.plan.expressions.conditions import KeyPair
 from rowmerge.spark.matching import driver_lookup
 from rowmerge.spark.matching.driver_lookup import read_rows_with_keys
-from rowmerge.spark.source.keys import SourceKey, source_keys
+from rowmerge.spark.source.keys import SourceKey, known_keys, source_keys
 from rowmerge.table.metadata.engine_columns import FILE, POSITION
 from rowmerge.table.metadata.schema import DataType, Decimal, Field, Primitive, Struct, arrow_type
 from rowmerge.table.snapshots.files import Positions
@@ -319,6 +319,31 @@ def test_few_rows_are_searched_in_many_integers_and_times(type_: str, op: str, s
     assert matches.indexes.tolist() == [index for index, value in enumerate(rows) if value in searched]
     many_rows = keys.find_rows(pa.table({"k": pa.chunked_array([*column.chunks] * 1000)}))
     assert many_rows.key_ids[: len(matches.key_ids)].tolist() == matches.key_ids.tolist()
+
+
+TEXTS: dict[str, list[bytes]] = {
+    "shorter than eight bytes": [b"", b"a", b"ab", b"b"],
+    "zero bytes": [b"", b"\0", b"\0\0", b"a", b"a\0", b"a\0\0", b"a\0b"],
+    "a common prefix": [b"customer-%010d" % number for number in range(90, 1_100, 7)],
+    "equal in their first eight bytes": [b"prefix%d-common-%03d" % (number % 3, number) for number in range(50)],
+    "all bytes": [bytes([number]) * length for number in range(256) for length in (1, 8, 9)],
+    "other alphabets": [text.encode() for text in ("é", "e", "z", "日本", "日", "\U0001f600", "\uffff")],
+    "one value": [b"only"],
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize("type_", ["string", "binary"])
+def test_texts_of_a_source_are_sorted_by_their_bytes(name: str, type_: str) -> None:
+    texts = [text for text in TEXTS[name] if type_ == "binary" or text.isascii() or name == "other alphabets"]
+    values: list[Any] = texts if type_ == "binary" else [text.decode() for text in texts]
+    rows = [None, *values, *values]
+    random.Random(7).shuffle(rows)
+    middle = len(rows) // 2
+    column = pa.chunked_array([rows[:middle], rows[middle:]], arrow_type(Primitive(type_)))
+    (key,) = known_keys([KeyPair("id", "=", "s.id")], [Field("id", Primitive(type_))], pa.table({"id": column}))
+    assert key.values is not None
+    assert key.values.cast(pa.binary()).to_pylist() == sorted(texts)
 
 
 def test_only_the_fields_at_the_paths_are_read() -> None:
