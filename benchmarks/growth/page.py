@@ -20,6 +20,8 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 PICTURE = "performance-growth.svg"
 BEND = 0.5
 """The least difference between the exponents of neighbouring segments that is a bend of the curve."""
+NOISE = 0.3
+"""The seconds by which the points of a curve must differ at least. Curves with smaller differences have no bends."""
 _HEAD = """<!-- Written by `python -m benchmarks.growth.page`; change benchmarks/growth/page.py instead. -->
 # Growth
 
@@ -45,10 +47,26 @@ the bytes. Memory is that of all processes, and Java has a heap of at most 8 GB.
 
 **Exponent.** A line through the points, with both axes logarithmic, has the exponent as its slope: 1 is linear growth, 0 is none. The last
 exponent is that of the two largest values. A curve *bends* where the exponents of neighbouring segments differ by at least {bend}.
+Curves whose points differ by less than {noise} s have no bends, because such differences are noise.
 
 ![Seconds of all curves]({picture})
 """
 REASONS: dict[str, str] = {
+    "rows": """Opening and reading one key do not grow, because bounds exclude all files but one. The upsert changes 1 % of the rows,
+so its source grows too: from 10,000 to 600,000 rows. Up to 5 million rows of the table, the jobs of Spark take most of the time.
+Above, the time to read the key column of each file and to write the new rows is added, and the curve approaches linear growth. From
+20 million rows, executors write the new rows, in Python processes of about 200 MB each.""",
+    "columns": """Each column adds time to analyze and compile the statement, to convert its rows, and to write its part of the file
+and of the statistics: about 6 ms for each column in an upsert of 2,400 rows. Only the key column is read to find the rows. The bend
+at 128 is a change of the way: the source with 256 columns has more than 4 MB, so executors write its rows, and their Python processes
+read it again from Spark.""",
+    "partitions": """The upsert of 10,000 rows changes rows of each partition, so it writes a file for each partition. It also marks
+rows of a file in each partition. Together, that takes 4 ms for each partition, and grows linearly above 100. Delta Lake stores all
+deletion vectors in one file. Iceberg's tables of version 2 have a delete file for each data file, which takes 3 ms more, so their
+requests grow as well. With 10,000 partitions, the source has rows of about 6,000.""",
+    "share": """Up to 1 % of the rows (20,000), the jobs of Spark take most of the time, and the driver writes the rows. Above,
+executors write them. From 10 to 100 %, the time grows less than linearly: a file with many deleted rows is rewritten, and is removed
+if no row stays.""",
     "files": """The statements do not grow: the bounds of all files are columns in Arrow, and exclude all files but one without reading
 them. The requests stay the same. Opening grows linearly above 10,000 files, because each entry of a manifest or of a checkpoint is decoded
 once. Memory grows with it, by about 8 KB for each file of Iceberg and 2.5 KB for each of Delta Lake.""",
@@ -72,7 +90,7 @@ def main(words: list[str] | None = None) -> None:
     series = _series(results)
     (arguments.docs / PICTURE).write_text(chart(series), encoding="utf-8")
     parts = [
-        _HEAD.format(bend=BEND, picture=PICTURE),
+        _HEAD.format(bend=BEND, noise=NOISE, picture=PICTURE),
         _machine(results),
         *(_section(curve, series[curve]) for curve in CURVES if curve in series),
     ]
@@ -104,7 +122,9 @@ def segments(points: Mapping[float, float]) -> list[tuple[float, float]]:
 
 
 def bends(points: Mapping[float, float]) -> list[tuple[float, float, float]]:
-    """Return the values at which a curve bends, each with the exponents of the segments before and after it."""
+    """Return the values at which a curve of seconds bends, each with the exponents of the segments before and after it."""
+    if max(points.values()) - min(points.values()) < NOISE:
+        return []
     pairs = pairwise(segments(points))
     return [
         (value, exponent_below, exponent_above)

@@ -21,6 +21,7 @@ def test_a_curve_bends_where_its_exponent_changes() -> None:
     fixed_and_linear = {1.0: 2.0, 10.0: 2.0, 100.0: 20.0, 1_000.0: 200.0}
     assert bends(fixed_and_linear) == [(10.0, pytest.approx(0.0), pytest.approx(1.0))]
     assert bends({x: x for x in (1.0, 10.0, 100.0)}) == []
+    assert bends({x: y / 1_000 for x, y in fixed_and_linear.items()}) == []  # differences of milliseconds are noise
 
 
 def test_names_of_points_state_their_tables() -> None:

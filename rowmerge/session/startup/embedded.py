@@ -222,11 +222,16 @@ def _has_setting(session: SparkSession, key: str, value: str) -> bool:
     return session_value == value or (key == _JAVA_OPTIONS and f" {session_value}".endswith(f" {value}"))
 
 
+_METASPACE = "-XX:MetaspaceSize=192m"
+"""The size of the metadata of classes at which Java first collects garbage. By default it does so while Spark starts, for 0.2 s or more."""
+
+
 def _java_options(settings: Mapping[str, str]) -> str:
     """Return rowmerge's Java options, followed by those in the user's settings."""
     log4j = Path(__file__).with_name("log4j2.properties")
     collector = "" if _chooses_collector(settings) else "-XX:+UseParallelGC"
-    options = [f"-Dlog4j2.configurationFile={log4j.as_uri()}", java_options(settings), collector, settings.get(_JAVA_OPTIONS, "")]
+    own_options = [f"-Dlog4j2.configurationFile={log4j.as_uri()}", java_options(settings), collector, _METASPACE]
+    options = [*own_options, settings.get(_JAVA_OPTIONS, "")]
     return " ".join(filter(None, options))
 
 

@@ -20,6 +20,11 @@ def test_java_runs_with_the_parallel_collector():
     assert java_options({"spark.driver.extraJavaOptions": "-Xss8m -XX:+UseStringDeduplication"}).split().count(PARALLEL) == 1
 
 
+def test_options_of_the_user_follow_and_take_precedence():
+    options = java_options({"spark.driver.extraJavaOptions": "-XX:MetaspaceSize=64m"}).split()
+    assert [option for option in options if "MetaspaceSize" in option] == ["-XX:MetaspaceSize=192m", "-XX:MetaspaceSize=64m"]
+
+
 @pytest.mark.parametrize("option", ["-XX:+UseG1GC", "-XX:+UseSerialGC", "-XX:+UseZGC -Xss8m", PARALLEL])
 def test_a_collector_that_the_user_chooses_is_the_only_one(option, monkeypatch):
     """Java does not start with two collectors."""
