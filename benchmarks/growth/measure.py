@@ -42,20 +42,20 @@ def measure(folder: Path, point: Point, repetitions: int) -> dict[str, Any]:
         session = rowmerge.connect(str(tables.live), **config)
         spark = session.spark
         spark.read.parquet(str(folder / SOURCE)).createOrReplaceTempView("s")
-        newest = spark.sql(f"select max({point.key}) from s").collect()[0][0]
-        statements = _statements(f"{SCHEMA}.{place.name}", point, newest)
+        oldest = spark.sql(f"select min({point.key}) from s").collect()[0][0]  # a row of the table, which the source changes
+        statements = _statements(f"{SCHEMA}.{place.name}", point, oldest)
         runs.append({name: _run(session, text, place) for name, text in statements.items()})
     warm = runs[1:]
     return {name: {key: _summary(key, [run[name][key] for run in warm]) for key in warm[0][name]} for name in OPERATIONS}
 
 
-def _statements(table: str, point: Point, newest: int) -> dict[str, str]:
-    """Return the statement of each operation. Metadata alone answer the first one. `newest`: the highest key of the source."""
+def _statements(table: str, point: Point, selected: int) -> dict[str, str]:
+    """Return the statement of each operation. Metadata alone answer the first one. `selected`: the key of the row that is read."""
     key = point.key
     on = f"t.{key} = s.{key}"
     return {
         "open": f"select count(*) from {table}",
-        "select": f"select count(*), max({key}) from {table} where {key} = {newest - 1_000}",
+        "select": f"select count(*), max({key}) from {table} where {key} = {selected}",
         "merge": f"merge into {table} t using s on {on} when matched then update set * when not matched then insert *",
     }
 

@@ -294,10 +294,10 @@ def _explain_write_mode(mode: WriteMode, files: FileListing, shape: TableShape) 
         return f"a file that loses rows gets a {shape.kind_of_deletes}"
     # AUTO: each file gets the cheaper of the two. `SMALL_FILE` is a size in bytes.
     small_files = pc.sum(pc.less_equal(files.sizes, SMALL_FILE)).as_py() or 0
-    limit = f", up to {FEW_FILES} of them and {TOGETHER // 2**20} MiB" if shape.shares_deletion_files else ""
+    limit = f"; of more than {FEW_FILES} of these or {TOGETHER // 2**20} MiB, only some are combined" if shape.shares_deletion_files else ""
     return (
-        f"a file with {REWRITE_FRACTION:.0%} of its rows deleted, more if it is below 1 MiB, is rewritten, and so are the smallest files "
-        f"of at most {SMALL_FILE // 2**20} MiB ({small_files} of {len(files)}){limit}; any other file gets a {shape.kind_of_deletes}"
+        f"a file is rewritten if its deleted rows take {REWRITE_FRACTION:.0%} of its size plus 128 KiB, or if it has at most "
+        f"{SMALL_FILE // 2**20} MiB ({small_files} of {len(files)}{limit}); any other file gets a {shape.kind_of_deletes}"
     )
 
 

@@ -151,7 +151,12 @@ def _deleted_by_strategy(
     positions = {file.path: output.positions[spark_path(file.path)] | earlier_deletions.get(file.path, Positions()) for file in files}
     newly_deleted = {path: len(rows) - len(earlier_deletions.get(path, ())) for path, rows in positions.items()}
     reduced_files = [file for file in files if newly_deleted[file.path] and len(positions[file.path]) != file.records]
-    combined = small_files_to_rewrite(reduced_files, shares_deletion_files=snapshot.shape.shares_deletion_files)
+    combined = small_files_to_rewrite(
+        reduced_files,
+        [file.size for file in output.files],
+        snapshot.settings.for_rewrites.target_file_size,
+        shares_deletion_files=snapshot.shape.shares_deletion_files,
+    )
     deleted: dict[Strategy, dict[str, Positions]] = {strategy: {} for strategy in Strategy}
     for file in files:
         counts = len(positions[file.path]), newly_deleted[file.path]

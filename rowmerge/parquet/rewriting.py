@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -17,6 +17,7 @@ from rowmerge.parquet.dictionaries import text_columns_with_dictionary
 from rowmerge.parquet.file_writers import PartitionedWriter
 from rowmerge.parquet.filesystems import Options, open_data_file, read_tables
 from rowmerge.parquet.fitting import file_column_indexes, to_table_rows
+from rowmerge.parquet.small_files import DELETED, PATH, SmallFilesSpec, read_small_files
 
 _BATCH_ROWS, _MIN_BATCH_ROWS, _BATCH_BYTES = 131_072, 1_024, 32 * 1024 * 1024
 """The maximum and the minimum number of rows of a file that are in memory at the same time, and the size in bytes of wide rows."""
@@ -40,9 +41,12 @@ def write_live_rows(
     # Arrow writes a dictionary as it is. Several files could add up to a large one, and each of many partitions would get a whole one.
     is_divided = spec.partition_values_in_files and spec.partition
     keeps_codes = len(deleted_positions) == 1 and not is_divided and "dictionary_pagesize_limit" not in spec.page_arguments
-    live_rows = chain.from_iterable(
-        _live_rows(spec, path, deleted, partition, keeps_codes=keeps_codes) for path, deleted in deleted_positions.items()
-    )
+    if _can_read_together(spec, deleted_positions):
+        live_rows = _live_rows_of_files(spec, deleted_positions)
+    else:
+        live_rows = chain.from_iterable(
+            _live_rows(spec, path, deleted, partition, keeps_codes=keeps_codes) for path, deleted in deleted_positions.items()
+        )
     try:
         for rows in live_rows:
             if spec.partition_values_in_files:
@@ -53,6 +57,26 @@ def write_live_rows(
     except BaseException:
         delete_files(writer.abort(), spec.filesystem_options)
         raise
+
+
+def _can_read_together(spec: WriteSpec, paths: Collection[str]) -> bool:
+    """Return whether rows of several files can be converted together: the files store the same columns, and rows need no addresses."""
+    return len(paths) > 1 and spec.lineage is None and spec.stored_columns_by_path.keys().isdisjoint(paths)
+
+
+def _live_rows_of_files(spec: WriteSpec, deleted_positions: Mapping[str, bytes]) -> Iterator[pa.Table]:
+    """Yield the live rows of files, in batches with rows of several files, which are converted together. See `write_live_rows`."""
+    columns = SmallFilesSpec(
+        spec.schema,
+        StoredColumns(spec.file_schema, spec.by_field_id, missing_columns=()),
+        spec.initial_values,
+        filesystem_options=spec.filesystem_options,
+        uses_threads=True,
+    )
+    deleted = [deserialize(bitmap).astype(np.int64).tobytes() for bitmap in deleted_positions.values()]
+    files = pa.table({PATH: list(deleted_positions), DELETED: pa.array(deleted, pa.binary())})
+    for batch in read_small_files(columns, files):
+        yield pa.Table.from_batches([batch])
 
 
 def _live_rows(spec: WriteSpec, path: str, deleted: bytes, partition: dict[str, Any], *, keeps_codes: bool) -> Iterator[pa.Table]:

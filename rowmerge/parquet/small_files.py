@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -37,6 +38,7 @@ class SmallFilesSpec:
         initial_values: By name in the table, the values of columns that a file lacks, as arrays of one value. Other values are NULL.
         address_columns: The names of two additional columns, for the path of a row's file and the row's position; empty for none.
         filesystem_options: The arguments of Arrow's file systems, including credentials.
+        uses_threads: Whether threads decode the columns of large row groups.
     """
 
     schema: pa.Schema
@@ -44,6 +46,7 @@ class SmallFilesSpec:
     initial_values: dict[str, pa.Array] = field(default_factory=dict)
     address_columns: tuple[str, ...] = ()
     filesystem_options: Options = field(default_factory=dict, repr=False)
+    uses_threads: bool = False
 
 
 @dataclass(frozen=True)
@@ -87,16 +90,17 @@ def read_small_files(spec: SmallFilesSpec, files: pa.Table) -> Iterator[pa.Recor
     """
     pending: list[_Piece] = []
     row_count, size = 0, 0
+    deleted = [np.frombuffer(positions or b"", dtype=np.int64) for positions in files[DELETED].to_pylist()]
     for piece in _pieces(spec, files[PATH].to_pylist()):
         # Rows of files with one schema are converted together, because the conversion of a column takes a fixed time.
         has_other_schema = bool(pending) and not piece.rows.schema.equals(pending[0].rows.schema, check_metadata=True)
         if has_other_schema or row_count >= _BATCH_ROWS or size >= _BATCH_BYTES:
-            yield from _live_rows(spec, files, pending)
+            yield from _live_rows(spec, files, pending, deleted)
             pending, row_count, size = [], 0, 0
         pending.append(piece)
         row_count, size = row_count + piece.rows.num_rows, size + piece.rows.nbytes
     if pending:
-        yield from _live_rows(spec, files, pending)
+        yield from _live_rows(spec, files, pending, deleted)
 
 
 def _pieces(spec: SmallFilesSpec, paths: Sequence[str]) -> Iterator[_Piece]:
@@ -126,10 +130,10 @@ class _ContentReader:
         """Return a small file as a reader of its content in memory, and a large file as an open file. Raises UnreadableFile."""
         scheme, authority, key = path.replace("://", "/", 1).split("/", 2)
         root = f"{scheme}://{authority}/"
-        if root not in self._filesystems:
-            self._filesystems[root] = filesystem_of(root, self._options)
-        filesystem, inner_root = self._filesystems[root]
         try:
+            if root not in self._filesystems:
+                self._filesystems[root] = filesystem_of(root, self._options)
+            filesystem, inner_root = self._filesystems[root]
             file = filesystem.open_input_file(f"{inner_root}{key}")
             return file if file.size() > MAX_CONTENT_BYTES else pa.BufferReader(file.read_buffer())
         except FileNotFoundError:
@@ -166,12 +170,17 @@ def _tables(spec: SmallFilesSpec, path: str, content: pa.NativeFile, finder: _Co
     if spec.stored_columns.by_field_id and not has_field_ids(source.schema_arrow):
         raise UnreadableFile(path, "its columns have no field ids")
     columns, groups = finder.find(source.schema_arrow), range(source.num_row_groups)
-    for rows in read_tables(source, columns, groups, batch_rows=_BATCH_ROWS, use_threads=False):
+    for rows in read_tables(source, columns, groups, batch_rows=_BATCH_ROWS, use_threads=spec.uses_threads):
         yield to_gregorian(rows.replace_schema_metadata(None), source.metadata.metadata)
 
 
-def _live_rows(spec: SmallFilesSpec, files: pa.Table, pieces: Sequence[_Piece]) -> Iterator[pa.RecordBatch]:
-    """Yield the live rows of pieces that have one schema, with the columns of the table and the address columns."""
+def _live_rows(
+    spec: SmallFilesSpec, files: pa.Table, pieces: Sequence[_Piece], deleted: Sequence[np.ndarray[Any, Any]]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the live rows of pieces that have one schema, with the columns of the table and the address columns.
+
+    `deleted`: the positions of the deleted rows of each of `files`.
+    """
     schema, by_field_id = spec.stored_columns.file_schema, spec.stored_columns.by_field_id
     file_rows = pa.concat_tables([piece.rows for piece in pieces]).combine_chunks()
     rows = to_table_rows(file_rows, spec.schema, schema, by_field_id=by_field_id, initial_values=spec.initial_values)
@@ -186,18 +195,17 @@ def _live_rows(spec: SmallFilesSpec, files: pa.Table, pieces: Sequence[_Piece]) 
         path_column, position_column = spec.address_columns
         rows = rows.append_column(path_column, files[SPARK_PATH].take(file_of_row))
         rows = rows.append_column(position_column, pa.array(np.concatenate(positions)))
-    live_rows = _without_deleted(rows, files[DELETED].take(pa.array([piece.index for piece in pieces])).to_pylist(), pieces)
+    live_rows = _without_deleted(rows, [deleted[piece.index] for piece in pieces], pieces)
     yield from live_rows.combine_chunks().to_batches()
 
 
-def _without_deleted(rows: pa.Table, deleted: Sequence[bytes | None], pieces: Sequence[_Piece]) -> pa.Table:
-    """Return rows without those at deleted positions. `deleted`: the positions in the file of each piece, as in DELETED."""
-    if not any(deleted):
+def _without_deleted(rows: pa.Table, deleted: Sequence[np.ndarray[Any, Any]], pieces: Sequence[_Piece]) -> pa.Table:
+    """Return rows without those at deleted positions. `deleted`: the positions in the file of each piece."""
+    if not any(map(len, deleted)):
         return rows
     is_live = np.ones(rows.num_rows, dtype=bool)
     offset = 0
-    for position_bytes, piece in zip(deleted, pieces, strict=True):
-        positions = np.frombuffer(position_bytes or b"", dtype=np.int64)
+    for positions, piece in zip(deleted, pieces, strict=True):
         first, end = np.searchsorted(positions, [piece.start, piece.start + piece.rows.num_rows])
         is_live[positions[first:end] - piece.start + offset] = False
         offset += piece.rows.num_rows

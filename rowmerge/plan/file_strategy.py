@@ -1,15 +1,14 @@
 """The strategy for each file with deleted rows: remove the file, mark the rows in a deletion vector, or rewrite the file without them.
 
-In mode `auto`, a statement also rewrites the smallest files that lose rows, and combines those of a partition into one file. Without this
-rule, twenty successive small merges wrote 160 small files, fifteen of them in the last merge. With the rule, they write 38 files, and the
-table has three files at the end. The number and size of these files are limited, so that a statement does not compact the table. A DELETE
-of a tenth of the rows in 1,000 files of 60 KB then marks the rows in 1.1 s. A rewrite of all files takes 4.6 s, and saves no time in scans.
+In mode `auto`, a statement also rewrites small files that lose rows, and combines those of a partition into one file. Without this rule,
+twenty successive small merges wrote 160 small files, fifteen of them in the last merge. With the rule, they write 38 files, and the table
+has three files at the end. The number and size of these files are limited, so that a statement does not compact the table. A DELETE of a
+tenth of the rows in 1,000 files of 20 KB then marks the rows in 1.1 s. A rewrite of all files takes 4.6 s, and saves no time in scans.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -42,25 +41,35 @@ class Strategy(Enum):
     REWRITE = "rewrite"
 
 
-def small_files_to_rewrite(files: Sequence[ListedFile], *, shares_deletion_files: bool) -> frozenset[str]:
+def small_files_to_rewrite(
+    files: Sequence[ListedFile], written_sizes: Sequence[int], target: int | None, *, shares_deletion_files: bool
+) -> frozenset[str]:
     """Return the paths of the small files that a command rewrites in mode `auto`, although they lose few rows.
 
-    The files are limited to FEW_FILES and to TOGETHER bytes. Beyond a limit, the command rewrites only the smallest files, and only those
-    that it can combine with others of their partition.
+    Few small files are all rewritten. Many are rewritten only if they are combined, and only up to a limit. The limit is FEW_FILES files
+    and TOGETHER bytes, or as many files and bytes as the command has written. So the command takes at most about twice the time. Files do
+    not accumulate even if each command writes a file for each partition.
 
     Args:
         files: The files that lose some of their rows, and keep others.
+        written_sizes: The sizes in bytes of the files that the command has written.
+        target: The file size set by the table, in bytes, or None if the table does not set it.
         shares_deletion_files: Whether one file marks the deleted rows of many data files. Otherwise, each small file is rewritten, because
             its own delete file would take as long to write, and longer to read.
     """
-    small_files = sorted((file for file in files if file.size <= SMALL_FILE), key=lambda file: (file.size, file.path))
-    sizes = list(accumulate(file.size for file in small_files))
-    count = min(bisect_right(sizes, TOGETHER), FEW_FILES)
-    if not shares_deletion_files or count == len(small_files):
+    small_files = [file for file in files if file.size <= SMALL_FILE]
+    size = sum(file.size for file in small_files)
+    if not shares_deletion_files or (len(small_files) <= FEW_FILES and size <= TOGETHER):
         return frozenset(file.path for file in small_files)
-    smallest_files = small_files[:count]
-    counts = Counter(map(_partition_key, smallest_files))
-    return frozenset(file.path for file in smallest_files if counts[_partition_key(file)] > 1)
+    max_count, max_size = max(FEW_FILES, len(written_sizes)), max(TOGETHER, sum(written_sizes))
+    paths = set[str]()
+    for group in sorted(_groups_of_small_files(small_files, target), key=len, reverse=True):
+        sizes = list(accumulate(file.size for file in group[: max_count - len(paths)]))
+        count = bisect_right(sizes, max_size)  # the smallest files come first
+        if count > 1:
+            paths.update(file.path for file in group[:count])
+            max_size -= sizes[count - 1]
+    return frozenset(paths)
 
 
 def choose_strategy(
@@ -171,21 +180,22 @@ def bins_to_rewrite(files: Sequence[ListedFile], target: int | None) -> list[Bin
     """
     small_files = [file for file in files if file.size <= SMALL_FILE]
     single_files = [[file] for file in files if file.size > SMALL_FILE]
-    return [_bin(group) for group in (*single_files, *_groups_by_partition(small_files, min(TOGETHER, target or TOGETHER)))]
+    return [_bin(group) for group in (*single_files, *_groups_of_small_files(small_files, target))]
+
+
+def _groups_of_small_files(files: Sequence[ListedFile], target: int | None) -> Iterator[list[ListedFile]]:
+    """Yield groups of small files that a command combines into one file each. `target`: see `bins_to_rewrite`."""
+    return _groups_by_partition(files, min(TOGETHER, target or TOGETHER))
 
 
 def _groups_by_partition(files: Sequence[ListedFile], target: int) -> Iterator[list[ListedFile]]:
     """Yield groups of files of the same partition, small files first. The live rows of a group have up to `target` bytes."""
     partitions: dict[tuple[str, ...], list[ListedFile]] = {}
     for file in files:
-        partitions.setdefault(_partition_key(file), []).append(file)
+        # The text of a value separates -0.0 from 0.0, and does not separate one NaN from another.
+        partitions.setdefault(tuple(map(repr, (file.partition or {}).values())), []).append(file)
     for partition_files in partitions.values():
         yield from _groups_by_size(sorted(partition_files, key=lambda file: (file.live_size, file.path)), target)
-
-
-def _partition_key(file: ListedFile) -> tuple[str, ...]:
-    """Return a key that files of the same partition share. The text of a value separates -0.0 from 0.0, but not one NaN from another."""
-    return tuple(map(repr, (file.partition or {}).values()))
 
 
 def _groups_by_size(files: Sequence[ListedFile], target: int) -> Iterator[list[ListedFile]]:

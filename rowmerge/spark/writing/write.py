@@ -47,6 +47,8 @@ from rowmerge.table.snapshots.snapshot import Snapshot
 
 MAX_REWRITE_BYTES = 8 * 1024 * 1024
 """The maximum total size in bytes of the files that the driver rewrites itself."""
+_MAX_DRIVER_BINS = 64
+"""The maximum number of bins that the driver rewrites itself. It rewrites one after another."""
 _BINS_PER_TASK = 32
 """The number of bins that a task rewrites if their files are small. The start of a task takes as long as the rewrite of a few bins."""
 FEW_ROWS = 5_000
@@ -283,7 +285,7 @@ def rewrite_files(
 
 
 def rewrite_bins(spark: SparkSession, table: str, spec: WriteSpec, bins: Sequence[Bin], deleted: Mapping[str, Positions]) -> WriteOutput:
-    """Rewrite files: in the driver up to MAX_REWRITE_BYTES, to avoid the latency of a job, otherwise in a job.
+    """Rewrite files: few bins with up to MAX_REWRITE_BYTES in the driver, to avoid the latency of a job, and others in a job.
 
     A task gets several bins of about MAX_REWRITE_BYTES in total. The start of a task takes longer than the rewrite of a small file.
 
@@ -295,7 +297,7 @@ def rewrite_bins(spark: SparkSession, table: str, spec: WriteSpec, bins: Sequenc
         deleted: By path, the positions of all deleted rows.
     """
     size = sum(bin_.size for bin_ in bins)
-    if size <= MAX_REWRITE_BYTES:
+    if size <= MAX_REWRITE_BYTES and len(bins) <= _MAX_DRIVER_BINS:
         return _rewrite_on_driver(table, spec, bins, deleted)
     task_count = min(len(bins), max(size // MAX_REWRITE_BYTES, math.ceil(len(bins) / _BINS_PER_TASK)))
     bin_rows = frame_of(spark, _bin_rows(bins, deleted)).repartition(task_count)

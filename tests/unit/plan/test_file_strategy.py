@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import count
+
 import pytest
 
 from rowmerge.plan.file_strategy import (
@@ -91,41 +94,58 @@ def _sizes(paths: frozenset[str]) -> list[int]:
     return sorted(int(path.split("/")[1].split("-")[0]) for path in paths)
 
 
-def test_few_small_files_are_all_combined_and_large_files_are_not() -> None:
+def rewritten(files: list[ListedFile], new_sizes: Sequence[int] = (), target: int | None = None, shares: bool = True) -> frozenset[str]:
+    return small_files_to_rewrite(files, new_sizes, target, shares_deletion_files=shares)
+
+
+def test_few_small_files_are_all_rewritten_and_large_files_are_not() -> None:
     files = [*_files(FEW_FILES, 1000), *_files(100, LARGE), *_files(1, SMALL_FILE + 1)]
-    assert small_files_to_rewrite([], shares_deletion_files=True) == frozenset()
-    assert _sizes(small_files_to_rewrite(files, shares_deletion_files=True)) == [1000] * FEW_FILES
+    assert rewritten([]) == frozenset()
+    assert _sizes(rewritten(files)) == [1000] * FEW_FILES
+    assert len(rewritten([_files(1, 1000, f"p{number}")[0] for number in range(FEW_FILES)])) == FEW_FILES
 
 
 def test_of_many_small_files_the_smallest_are_combined() -> None:
     files = [*_files(FEW_FILES, 2000), *_files(5, 1000)]
-    assert _sizes(small_files_to_rewrite(files, shares_deletion_files=True)) == [1000] * 5 + [2000] * (FEW_FILES - 5)
+    assert _sizes(rewritten(files)) == [1000] * 5 + [2000] * (FEW_FILES - 5)
     files = [*_files(TOGETHER // SMALL_FILE, SMALL_FILE), *_files(2, 1000)]
-    assert _sizes(small_files_to_rewrite(files, shares_deletion_files=True)) == [1000] * 2 + [SMALL_FILE] * (TOGETHER // SMALL_FILE - 1)
+    assert _sizes(rewritten(files)) == [1000] * 2 + [SMALL_FILE] * (TOGETHER // SMALL_FILE - 1)
 
 
-def test_of_many_small_files_only_those_of_a_common_partition_are_combined() -> None:
+def test_many_small_files_are_rewritten_only_if_they_are_combined() -> None:
     single_files = [file for number in range(100) for file in _files(1, 1000, f"p{number:03}")]
-    assert small_files_to_rewrite(single_files, shares_deletion_files=True) == frozenset()
-    pair = _files(2, 999, "pair")
-    assert small_files_to_rewrite([*single_files, *pair], shares_deletion_files=True) == {file.path for file in pair}
-    assert len(small_files_to_rewrite(single_files[:FEW_FILES], shares_deletion_files=True)) == FEW_FILES
+    assert rewritten(single_files) == frozenset()
+    pair = _files(2, 3000, "pair")
+    assert rewritten([*single_files, *pair]) == {file.path for file in pair}
+    assert rewritten(_files(40, 1_000_000), target=1_500_000) == frozenset()  # two of them exceed the target size
+
+
+def test_a_command_may_rewrite_as_much_as_it_has_written() -> None:
+    pairs = [file for number in range(100) for file in _files(2, 1000, f"p{number:03}")]
+    assert len(rewritten(pairs)) == FEW_FILES
+    assert len(rewritten(pairs, new_sizes=[10] * 100)) == 100
+    files = [file for number in range(10) for file in _files(2, SMALL_FILE, f"p{number}")]
+    assert len(rewritten(files)) == TOGETHER // SMALL_FILE
+    assert len(rewritten(files, new_sizes=[8 * SMALL_FILE])) == 8
 
 
 def test_with_a_deletion_file_for_each_data_file_all_small_files_are_rewritten() -> None:
-    assert len(small_files_to_rewrite(_files(100, SMALL_FILE), shares_deletion_files=False)) == 100
+    assert len(rewritten(_files(100, SMALL_FILE), shares=False)) == 100
 
 
+@pytest.mark.parametrize("partition_count", [1, 16, 32, 300])
 @pytest.mark.parametrize("size", [1000, SMALL_FILE - 10])
-def test_small_files_do_not_accumulate(size: int) -> None:
-    """Each of 100 merges changes a row of each file, and adds a file, for its new rows and one for each bin."""
-    sizes = [size] * 40
-    for _ in range(100):
-        files = [ListedFile(str(number), file_size, 10_000, 0, {}) for number, file_size in enumerate(sizes)]
-        rewritten = small_files_to_rewrite(files, shares_deletion_files=True)
-        combined = [bin_.size for bin_ in bins_to_rewrite([file for file in files if file.path in rewritten], None)]
-        sizes = [file.size for file in files if file.path not in rewritten] + combined + [1000]
-    assert len(sizes) <= 50
+def test_small_files_do_not_accumulate(size: int, partition_count: int) -> None:
+    """Each of 40 merges changes a row of each file, and writes a file for the new rows of each partition."""
+    new_files = [file for number in range(partition_count) for file in _files(1, 500, f"p{number}")]
+    files, names = [file._replace(size=size) for file in new_files for _ in range(3)], count()
+    for _ in range(40):
+        files = [file._replace(path=str(next(names))) for file in files]
+        paths = rewritten(files, [500] * partition_count)
+        bins = bins_to_rewrite([file for file in files if file.path in paths], None)
+        combined = [ListedFile("", bin_.size, 1000, 0, bin_.partition) for bin_ in bins]
+        files = [file for file in files if file.path not in paths] + combined + new_files
+    assert len(files) <= partition_count * (3 + 40) / 2  # half of the files without the rule
 
 
 @pytest.mark.parametrize("mode", list(WriteMode))

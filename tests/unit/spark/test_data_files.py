@@ -137,6 +137,31 @@ def test_rewritten_rows_get_the_current_partition_spec(tmp_path: Path) -> None:
     assert ids_by_partition == {0: [1], 3: [3, 4, 5]}
 
 
+def test_files_that_are_rewritten_together_have_the_rows_of_files_that_are_rewritten_alone(tmp_path: Path) -> None:
+    """Rows of files with equal schemas are converted together. Older files lack a column, or have a narrower type."""
+    new = pa.schema({"id": pa.int64(), "x": pa.struct({"a": pa.int32(), "b": pa.string()}), "added": pa.string(), "later": pa.int64()})
+    contents = [
+        pa.table({"id": [1, 2, 3], "x": [{"a": 1, "b": "b"}, None, {"a": None, "b": None}], "added": ["n", None, "n"], "later": [1, 2, 3]}),
+        pa.table({"id": pa.array([4, 5], pa.int32()), "x": [{"a": 4}, {"a": 5}], "added": ["o", "p"]}),
+        pa.table({"added": ["q", "r"], "id": pa.array([6, 7], pa.int32()), "dropped": [True, False]}),
+        pa.table({"id": pa.array([], pa.int32()), "x": pa.array([], pa.struct({"a": pa.int64()})), "added": pa.array([], pa.string())}),
+        pa.table({"id": pa.array([8, 9], pa.int32()), "x": [{"a": 8}, {"a": 9}], "added": [None, "s"]}),
+        pa.table({"other": [0, 0]}),
+    ]
+    deleted = [[1], [], [0], [], [0, 1], [1]]
+    positions = {}
+    for number, (content, rows) in enumerate(zip(contents, deleted, strict=True)):
+        pq.write_table(content, tmp_path / f"{number}.parquet", row_group_size=2)
+        positions[(tmp_path / f"{number}.parquet").as_uri()] = BitMap64(rows).serialize()
+    table_spec = replace(spec(tmp_path, new.empty_table()), initial_values={"later": pa.array([-1], pa.int64())})
+    (together,) = write_live_rows(table_spec, positions, {}, discard_paths)
+    alone = [write_live_rows(table_spec, {path: bitmap}, {}, discard_paths) for path, bitmap in positions.items()]
+    expected_rows = pa.concat_tables(pq.read_table(file.path.removeprefix("file://")) for files in alone for file in files)
+    assert expected_rows["id"].to_pylist() == [1, 3, 4, 5, 7, None]
+    assert expected_rows["later"].to_pylist() == [1, 3, -1, -1, -1, -1]
+    assert pq.read_table(together.path.removeprefix("file://")).equals(expected_rows)
+
+
 def test_partitions_of_many_keys_are_distinguished(tmp_path: Path) -> None:
     names = [f"k{at}" for at in range(8)]
     rows = pa.table({name: pa.array(range(1000), pa.int64()) for name in names} | {"f": [float("nan"), *range(999)]})
