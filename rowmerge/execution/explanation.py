@@ -19,7 +19,7 @@ from rowmerge.execution.ways.target_files import TargetFiles
 from rowmerge.execution.ways.way import PlannedStatement, RowChangeRequest
 from rowmerge.plan.bounds.file_bounds import FileBounds
 from rowmerge.plan.expressions.sides import Side
-from rowmerge.plan.file_strategy import FEW_FILES, REWRITE_FRACTION, SMALL_FILE, TOGETHER
+from rowmerge.plan.file_strategy import FEW_FILES, REWRITE_BYTES, REWRITE_FRACTION, SMALL_FILE, TOGETHER
 from rowmerge.plan.predicates.comparisons import Predicate
 from rowmerge.plan.predicates.predicates import to_predicate
 from rowmerge.plan.row_plan import Effect, RowPlan
@@ -296,8 +296,9 @@ def _explain_write_mode(mode: WriteMode, files: FileListing, shape: TableShape) 
     small_files = pc.sum(pc.less_equal(files.sizes, SMALL_FILE)).as_py() or 0
     limit = f"; of more than {FEW_FILES} of these or {TOGETHER // 2**20} MiB, only some are combined" if shape.shares_deletion_files else ""
     return (
-        f"a file is rewritten if its deleted rows take {REWRITE_FRACTION:.0%} of its size plus 128 KiB, or if it has at most "
-        f"{SMALL_FILE // 2**20} MiB ({small_files} of {len(files)}{limit}); any other file gets a {shape.kind_of_deletes}"
+        f"a file is rewritten if its deleted rows take {REWRITE_FRACTION:.0%} of its size plus {REWRITE_BYTES // 2**10} KiB, "
+        f"or if it has at most {SMALL_FILE // 2**20} MiB ({small_files} of {len(files)}{limit}); "
+        f"any other file gets a {shape.kind_of_deletes}"
     )
 
 

@@ -151,7 +151,7 @@ def _deleted_by_strategy(
     positions = {file.path: output.positions[spark_path(file.path)] | earlier_deletions.get(file.path, Positions()) for file in files}
     newly_deleted = {path: len(rows) - len(earlier_deletions.get(path, ())) for path, rows in positions.items()}
     reduced_files = [file for file in files if newly_deleted[file.path] and len(positions[file.path]) != file.records]
-    combined = small_files_to_rewrite(
+    rewritten_small_files = small_files_to_rewrite(
         reduced_files,
         [file.size for file in output.files],
         snapshot.settings.for_rewrites.target_file_size,
@@ -160,19 +160,19 @@ def _deleted_by_strategy(
     deleted: dict[Strategy, dict[str, Positions]] = {strategy: {} for strategy in Strategy}
     for file in files:
         counts = len(positions[file.path]), newly_deleted[file.path]
-        strategy = _file_strategy(snapshot, plan, file, *counts, is_combined=file.path in combined)
+        strategy = _file_strategy(snapshot, plan, file, *counts, is_rewritten_small_file=file.path in rewritten_small_files)
         deleted[strategy][file.path] = positions[file.path]
     return deleted
 
 
 def _file_strategy(
-    snapshot: Snapshot, plan: RowPlan, file: ListedFile, deleted_count: int, newly_deleted_count: int, *, is_combined: bool
+    snapshot: Snapshot, plan: RowPlan, file: ListedFile, deleted_count: int, newly_deleted_count: int, *, is_rewritten_small_file: bool
 ) -> Strategy:
     """Choose whether to drop, mark or rewrite a file that loses rows. Raise RowsMustStay if the table forbids rewriting the file.
 
     A marked file stays, and a deletion vector (Delta) or a position delete file (Iceberg) lists its deleted rows. `deleted_count`: the
     number of deleted rows after the statement. `newly_deleted_count`: the number of rows that the statement itself deletes.
-    `is_combined`: whether the file is small, and mode `auto` rewrites it together with others.
+    `is_rewritten_small_file`: whether mode `auto` rewrites the file because it is small.
     """
     # A feature of the table may forbid moving rows to another file. Then the file must be marked, whatever the table's write mode is, even
     # if it is invalid.
@@ -180,7 +180,7 @@ def _file_strategy(
     strategy = choose_strategy(
         snapshot.settings.write_mode(plan.operation) if rows_may_move else WriteMode.MERGE_ON_READ,
         can_mark=snapshot.shape.supports_merge_on_read,
-        is_combined=is_combined,
+        is_rewritten_small_file=is_rewritten_small_file,
         records=file.records,
         deleted=deleted_count,
         newly_deleted=newly_deleted_count,

@@ -177,7 +177,7 @@ def open_data_file(
 def read_tables(
     source: pq.ParquetFile, columns: Sequence[str], row_groups: Sequence[int], *, batch_rows: int, use_threads: bool = True
 ) -> Iterator[pa.Table]:
-    """Yield the rows of row groups in tables.
+    """Yield the rows of row groups of a Parquet file as Arrow tables.
 
     Starting threads and an iterator of batches takes as long as the read of a small row group. So a small row group is read without them.
 

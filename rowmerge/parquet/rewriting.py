@@ -60,7 +60,10 @@ def write_live_rows(
 
 
 def _can_read_together(spec: WriteSpec, paths: Collection[str]) -> bool:
-    """Return whether rows of several files can be converted together: the files store the same columns, and rows need no addresses."""
+    """Return whether rows of several files can be converted together.
+
+    The files must store columns in the same way as new files. Row lineage needs the file and the position of each row, so it excludes this.
+    """
     return len(paths) > 1 and spec.lineage is None and spec.stored_columns_by_path.keys().isdisjoint(paths)
 
 

@@ -1,7 +1,8 @@
 """Read data files with Arrow: batches contain the live rows of one or several files, with the names and types of the table.
 
 A small file is read with one request, and a large one in parts. Many small files are the main purpose.
-Spark's Parquet reader takes about two milliseconds to open a file, and this reader a quarter of one. Executors run this module.
+Spark's Parquet reader takes about two milliseconds to open a file, and this reader a quarter of one. Executors run this module, and
+the driver does if it rewrites several files.
 """
 
 from __future__ import annotations

@@ -20,16 +20,16 @@ from rowmerge.table.snapshots.files import FileListing, ListedFile
 
 REWRITE_FRACTION = 0.2
 """The minimum fraction of deleted rows for which a large file is rewritten. To skip more rows in every scan costs more than one rewrite."""
-_REWRITE_BYTES = 128 * 1024
+REWRITE_BYTES = 128 * 1024
 """The fixed cost of a rewrite, as a number of bytes that take as long to write. It is added to the size of the file."""
 SMALL_FILE = 4 * 1024 * 1024
-"""The maximum size of a small file in bytes."""
+"""The maximum size, in bytes, of the files that a command in mode `auto` may rewrite because they are small."""
 DELETED_RATIO = 0.05
 """OPTIMIZE rewrites a file with a greater fraction of deleted rows, as delta-spark does by default."""
 TOGETHER = 4 * SMALL_FILE
 """The maximum total size, in bytes, of small files that a command combines into one file, so that small files do not accumulate."""
 FEW_FILES = 32
-"""The maximum number of small files that a command rewrites in mode `auto` although they lose few rows."""
+"""The number of small files that a command in mode `auto` may always rewrite, whatever it writes itself."""
 
 
 class Strategy(Enum):
@@ -54,7 +54,7 @@ def small_files_to_rewrite(
         files: The files that lose some of their rows, and keep others.
         written_sizes: The sizes in bytes of the files that the command has written.
         target: The file size set by the table, in bytes, or None if the table does not set it.
-        shares_deletion_files: Whether one file marks the deleted rows of many data files. Otherwise, each small file is rewritten, because
+        shares_deletion_files: Whether one file lists the deleted rows of many data files. Otherwise, each small file is rewritten, because
             its own delete file would take as long to write, and longer to read.
     """
     small_files = [file for file in files if file.size <= SMALL_FILE]
@@ -76,7 +76,7 @@ def choose_strategy(
     mode: WriteMode,
     *,
     can_mark: bool,
-    is_combined: bool,
+    is_rewritten_small_file: bool,
     records: int | None,
     deleted: int,
     newly_deleted: int,
@@ -87,7 +87,7 @@ def choose_strategy(
     Args:
         mode: The write mode of the table.
         can_mark: Whether the table allows deletion vectors.
-        is_combined: Whether the file is one of `small_files_to_rewrite`.
+        is_rewritten_small_file: Whether `small_files_to_rewrite` returned the file.
         records: The number of rows in the file, including deleted rows, or None if the number is unknown.
         deleted: The total number of deleted rows in the file after the command.
         newly_deleted: The number of rows that the command deletes.
@@ -102,8 +102,8 @@ def choose_strategy(
         return Strategy.REWRITE
     if mode is WriteMode.MERGE_ON_READ:
         return Strategy.MARK
-    has_many_deleted_rows = size * deleted / records >= REWRITE_FRACTION * (size + _REWRITE_BYTES)
-    return Strategy.REWRITE if is_combined or has_many_deleted_rows else Strategy.MARK
+    has_many_deleted_rows = size * deleted / records >= REWRITE_FRACTION * (size + REWRITE_BYTES)
+    return Strategy.REWRITE if is_rewritten_small_file or has_many_deleted_rows else Strategy.MARK
 
 
 @dataclass(frozen=True)

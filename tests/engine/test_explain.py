@@ -49,6 +49,11 @@ def test_explain_describes_each_statement_without_running_it(tables: rowmerge.Se
         "    at run time, the source's values of `id` exclude more files",
     ]
     assert merge[17].startswith("  write mode: auto, deletion vectors")
+    assert merge[18] == (
+        "    a file is rewritten if its deleted rows take 20% of its size plus 128 KiB, or if it has at most 4 MiB "
+        "(1 of 1; of more than 32 of these or 16 MiB, only some are combined); any other file gets a deletion vector; "
+        "a file that loses all its rows is removed"
+    )
     assert merge[-3:] == [LAST, "  tables that its queries read:", "    default.s, version 1: 1 of 1 files)"]
 
     by_source = explain(tables, "merge into t using (select 1 as id) s on t.id = s.id when not matched by source then delete")

@@ -48,7 +48,7 @@ from rowmerge.table.snapshots.snapshot import Snapshot
 MAX_REWRITE_BYTES = 8 * 1024 * 1024
 """The maximum total size in bytes of the files that the driver rewrites itself."""
 _MAX_DRIVER_BINS = 64
-"""The maximum number of bins that the driver rewrites itself. It rewrites one after another."""
+"""The maximum number of bins that the driver rewrites itself, one after another. Executors rewrite more bins faster."""
 _BINS_PER_TASK = 32
 """The number of bins that a task rewrites if their files are small. The start of a task takes as long as the rewrite of a few bins."""
 FEW_ROWS = 5_000

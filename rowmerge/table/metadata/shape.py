@@ -83,7 +83,10 @@ class TableShape:
 
     @property
     def shares_deletion_files(self) -> bool:
-        """Whether one file marks the deleted rows of many data files: deletion vectors do, and position delete files do not."""
+        """Whether a commit lists the deleted rows of many data files in one file.
+
+        It does so with deletion vectors. By default, each data file has a position delete file of its own.
+        """
         return self.kind_of_deletes == "deletion vector"
 
     @cached_property

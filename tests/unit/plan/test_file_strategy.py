@@ -30,12 +30,12 @@ def choose(
     records: int | None = 1000,
     size: int = LARGE,
     can_mark: bool = True,
-    is_combined: bool = False,
+    is_rewritten_small_file: bool = False,
 ) -> Strategy:
     return choose_strategy(
         mode,
         can_mark=can_mark,
-        is_combined=is_combined,
+        is_rewritten_small_file=is_rewritten_small_file,
         records=records,
         deleted=deleted,
         newly_deleted=deleted if newly is None else newly,
@@ -73,9 +73,9 @@ def test_auto_counts_rows_that_are_already_deleted() -> None:
 
 
 def test_auto_rewrites_combined_files_and_marks_rows_of_other_small_files() -> None:
-    assert choose(WriteMode.AUTO, deleted=1, size=SMALL_FILE, is_combined=True) is Strategy.REWRITE
+    assert choose(WriteMode.AUTO, deleted=1, size=SMALL_FILE, is_rewritten_small_file=True) is Strategy.REWRITE
     assert choose(WriteMode.AUTO, deleted=1, size=SMALL_FILE) is Strategy.MARK
-    assert choose(WriteMode.MERGE_ON_READ, deleted=1, size=SMALL_FILE, is_combined=True) is Strategy.MARK
+    assert choose(WriteMode.MERGE_ON_READ, deleted=1, size=SMALL_FILE, is_rewritten_small_file=True) is Strategy.MARK
 
 
 @pytest.mark.parametrize(("size", "share"), [(SMALL_FILE, 0.21), (1024 * 1024, 0.23), (128 * 1024, 0.4), (32 * 1024, 1.0)])
