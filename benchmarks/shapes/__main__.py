@@ -30,8 +30,8 @@ OURS = {"delta": ("ours", "ours-cow"), "iceberg": ("ours-iceberg-mor", "ours-ice
 LIMIT = {"delta": "limit-spark", "iceberg": "limit-spark-iceberg"}
 ON_JVM = {"delta": ("delta-spark-dv", "delta-spark"), "iceberg": ("iceberg-spark-mor", "iceberg-spark-cow")}
 NOT_IN_DELTA_RS = ("delete+insert", "insert_overwrite")
-REPETITIONS, PATIENCE = 3, 600.0
-"""The repetitions after the first one, and the seconds after which an engine has failed."""
+REPETITIONS, SECONDS, PATIENCE = 3, 30.0, 600.0
+"""The repetitions after the first one, the seconds within which they begin, and the seconds after which an engine has failed."""
 
 
 def engines_of(name: str, seed: int) -> list[str]:
@@ -87,7 +87,7 @@ def _run_cell(name: str, scale: float, engines: list[str], folder: Path, peers: 
     for engine in engines:
         run = Run(0.0, f"{datetime.now(timezone.utc):%Y-%m-%d}", machine())
         job = {"engine": engine, "folder": str(folder), "peers": str(peers.folder), "scenarios": [name], "sources": sources}
-        work(run, {**job, "repetitions": REPETITIONS, "seconds": 60.0, "prepared": False}, ENGINES[engine].python(peers), PATIENCE)
+        work(run, {**job, "repetitions": REPETITIONS, "seconds": SECONDS, "prepared": False}, ENGINES[engine].python(peers), PATIENCE)
         _append(out, name, engine, run)
         shutil.rmtree(folder / "prepared", ignore_errors=True)
     shutil.rmtree(folder, ignore_errors=True)
