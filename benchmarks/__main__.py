@@ -73,6 +73,7 @@ def main(words: list[str] | None = None) -> None:
             "repetitions": arguments.repetitions,
             "seconds": arguments.seconds,
             "prepared": False,
+            "many_files": False,
         }
         python = ENGINES[engine].python(peers)
         if arguments.cold:

@@ -2,6 +2,9 @@
 
 The metadata of an Iceberg table contain absolute paths, so the engines' folder has a fixed path. Delta tables get a new folder each time,
 because engines cache versions by path.
+
+Tables are deleted only between scenarios. For a minute after files were deleted, ext4 takes up to ten times longer to create one, because
+it avoids their inodes.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import sys
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 if TYPE_CHECKING:
     import rowmerge
@@ -22,7 +26,10 @@ PARTITIONED = {"lhbench": "partition", "small_files": "part"}
 
 
 class Tables:
-    """The tables of one folder: `kept/<format>/<layout>` as loaded, and `live/bench/<name>`, where engines change them."""
+    """The tables of one folder: `kept/<format>/<layout>` as loaded, and `live/bench/<name>`, where engines change them.
+
+    `removed` contains the tables that engines no longer need, until `delete_removed`.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -34,8 +41,8 @@ class Tables:
         return self.folder / "kept" / format_ / layout
 
     def place(self, format_: str) -> Path:
-        """Return an empty folder for a table, and delete its previous content."""
-        shutil.rmtree(self.live / SCHEMA, ignore_errors=True)
+        """Return a folder for a new table, and remove the previous one."""
+        self._remove(self.live / SCHEMA)
         number = next(self._numbers)
         place = self.live / SCHEMA / (TABLE if format_ == "iceberg" else f"{TABLE}_{number}")
         place.parent.mkdir(parents=True)
@@ -54,10 +61,19 @@ class Tables:
     def set_aside(self, place: Path, format_: str, layout: str) -> Path:
         """Save a table that an engine has prepared while the engine's processes run, and return its folder."""
         prepared_folder = self.set_aside_at(format_, layout)
-        shutil.rmtree(prepared_folder, ignore_errors=True)
+        self._remove(prepared_folder)
         prepared_folder.parent.mkdir(parents=True, exist_ok=True)
         place.rename(prepared_folder)
         return prepared_folder
+
+    def delete_removed(self) -> None:
+        """Delete the tables that engines no longer need."""
+        shutil.rmtree(self.folder / "removed", ignore_errors=True)
+
+    def _remove(self, folder: Path) -> None:
+        if folder.exists():
+            (self.folder / "removed").mkdir(exist_ok=True)
+            folder.rename(self.folder / "removed" / uuid4().hex)
 
 
 def _shared(source: str, target: str) -> None:

@@ -7,8 +7,6 @@ new or changed. They run no join, compute no positions and do not commit. Compac
 from __future__ import annotations
 
 import re
-import shutil
-import tempfile
 from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
@@ -36,15 +34,14 @@ class Limit(ABC):
 
     def __init__(self, format_: str = "delta") -> None:
         self.format = format_
-        self._folder = Path(tempfile.mkdtemp(prefix="rowmerge-limit-"))
         self._known: dict[str, tuple[list[str], int]] = {}
 
     def prepare(self, place: Path, layout: str) -> None:
         self._known.clear()
 
     def open(self, place: Path, *, preload: bool) -> None:
-        shutil.rmtree(self._folder, ignore_errors=True)
-        self._folder.mkdir()
+        self._folder = place.parent / f"{place.name}-rows"
+        self._folder.mkdir(exist_ok=True)
         self._files = [str(path) for path in sorted(place.rglob("*.parquet")) if "_delta_log" not in path.parts]
         self._place = place
 

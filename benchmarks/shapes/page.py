@@ -31,9 +31,9 @@ table with the state `20 merges` got 20 upserts of 1,000 rows each, from the eng
 exist: {impossible}. An `insert_overwrite` without partitions replaces all rows.
 
 **Method.** Each engine runs in a new process on a copy of the same table. *First* is the first statement of the session, after Spark has
-started. *Warm* is the median of three more, each on a new copy; slow statements have fewer, as the last one begins within 30 seconds. *Bare*
-is the time of Spark jobs that only read the needed columns and write the needed rows. After the first statement, DuckDB reads each table: engines with the same table format ended with the same rows, if
-no cell says otherwise. `make bench-shapes SEED=1` runs the grid.
+started. *Warm* is the median of three more, each on a new copy. Slow statements have fewer, because the last one begins within 30 seconds.
+*Bare* is the time of Spark jobs that only read the needed columns and write the needed rows. After the first statement, DuckDB reads each
+table: engines with the same table format ended with the same rows, if no cell says otherwise. `make bench-shapes SEED=1` runs the grid.
 """
 Results = Mapping[str, Mapping[str, Any]]
 """The results of a cell by engine."""

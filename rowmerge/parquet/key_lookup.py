@@ -3,30 +3,56 @@
 from __future__ import annotations
 
 import math
-import pickle
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from itertools import accumulate, chain
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rowmerge.concurrency import STORE_THREADS, map_ahead
-from rowmerge.parquet.bitmaps import deserialize, serialize
+from rowmerge.parquet.bitmaps import deserialize
 from rowmerge.parquet.calendars import to_gregorian
 from rowmerge.parquet.data_files import StoredColumns
 from rowmerge.parquet.filesystems import BYTES_WITHOUT_THREADS, Options, as_unreadable_file, open_data_file
 from rowmerge.parquet.fitting import column_paths, fields_at, to_table_rows
-from rowmerge.parquet.source_keys import NumpyArray, SourceKeys
-
-TaskFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+from rowmerge.parquet.small_files import DELETED, PARTITION_PREFIX, PATH, SPARK_PATH, SmallFilesSpec, read_small_files
+from rowmerge.parquet.source_keys import FoundRows, NumpyArray, SourceKeys
 
 _GROUPS_PER_THREAD, _MAX_FILES_AT_ONCE, _MAX_BYTES_AT_ONCE = 2, 128, 32 * 1024 * 1024
 """The minimum number of groups of files for each thread, the maximum number of open files of all threads, and the maximum size in bytes of
 the open files of a thread in a remote store, whose content is in memory."""
+
+
+_MAX_WHOLE_FILE_BYTES, _MAX_WHOLE_FILE_COLUMNS = 1024 * 1024, 24
+"""The maximum size in bytes of a file of which the lookup reads all needed columns at once, and the maximum number of these columns."""
+
+
+_ADDRESS_COLUMNS = ("\0file", "\0position")
+"""The names of the columns that `_search_whole_files` adds: the index of each row's file in the list, and the row's position."""
+
+
+class RowsWithKeys(NamedTuple):
+    """Rows that have a key of the source, of one or several files.
+
+    `file_indexes`: the index of each row's file in the list of files. `positions`: the position of each row in its file.
+    """
+
+    rows: pa.Table
+    file_indexes: NumpyArray
+    positions: NumpyArray
+
+    def with_addresses(self, file_numbers: NumpyArray, names: tuple[str, str]) -> pa.Table:
+        """Return the rows, followed by the address of each row: the number of its file as a string, and its position in the file.
+
+        Args:
+            file_numbers: The number of each file in the list.
+            names: The names of the two columns.
+        """
+        files = pa.array(file_numbers[self.file_indexes]).cast(pa.string())
+        return self.rows.append_column(names[0], files).append_column(names[1], pa.array(self.positions, pa.int64()))
 
 
 @dataclass(frozen=True)
@@ -95,35 +121,6 @@ class _RowGroupMatches(NamedTuple):
         return self.row_group.start + self.indexes
 
 
-@dataclass(frozen=True)
-class LookupSpec:
-    """The keys that tasks look up, and the columns of the files in which they look.
-
-    Attributes:
-        columns: The table's columns to read, which include the key columns.
-        keys: The keys of the source, without the values of the source rows.
-        layouts: The columns as files store them. A file of a task has an index in this tuple.
-        filesystem_options: The arguments of Arrow's file systems, including credentials.
-    """
-
-    columns: pa.Schema
-    keys: SourceKeys
-    layouts: tuple[StoredColumns, ...]
-    filesystem_options: Options = field(default_factory=dict, repr=False)
-
-
-class TaskFile(NamedTuple):
-    """A file of a task. `number`: its index among the files of all tasks. `layout`: the index in `LookupSpec.layouts`."""
-
-    number: int
-    path: str
-    layout: int
-    deleted: bytes
-    partition: Mapping[str, Any]
-    row_count: int
-    size: int
-
-
 def files_at_once(files: Sequence[LookedUpFile], keys: SourceKeys, threads: int) -> list[Sequence[LookedUpFile]]:
     """Divide files into groups of adjacent files in which keys are looked up together, because each lookup hashes the values of the source.
 
@@ -145,108 +142,23 @@ def files_at_once(files: Sequence[LookedUpFile], keys: SourceKeys, threads: int)
     return groups
 
 
-def rows_task(spec: LookupSpec, file_lists: Sequence[bytes], ids_per_list: int, address_columns: tuple[str, str]) -> TaskFunction:
-    """Return the function for `DataFrame.mapInArrow` that returns the live rows that have a key of the source, with their addresses.
-
-    Args:
-        spec: The keys and the columns.
-        file_lists: The files of each task, as pickled lists of the fields of `TaskFile`.
-        ids_per_list: The number by which the value of an input row's first column is divided to get the index of its list.
-        address_columns: The names of two additional columns: the number of a row's file as a string, and the row's position in the file.
-    """
-
-    def look_up(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for file, row_groups in _map_task_files(batches, spec, file_lists, ids_per_list, _all_rows):
-            for rows, positions in row_groups:
-                yield from with_addresses(rows, str(file.number), positions, address_columns).combine_chunks().to_batches()
-
-    return look_up
-
-
-def _all_rows(files: Sequence[LookedUpFile], spec: LookupSpec) -> list[list[tuple[pa.Table, NumpyArray]]]:
-    rows_by_file: list[list[tuple[pa.Table, NumpyArray]]] = [[] for _ in files]
-    for index, rows, positions in find_rows(files, spec.columns, spec.keys):
-        rows_by_file[index].append((rows, positions))
-    return rows_by_file
-
-
-def positions_task(spec: LookupSpec, file_lists: Sequence[bytes], max_rows: int | None, with_key_ids: bool) -> TaskFunction:
-    """Return the function for `DataFrame.mapInArrow` that returns the positions of the live rows that have a key of the source.
-
-    The result has one row for each file with such rows. Its columns (POSITIONS_SCHEMA) are the number of the file, the positions as a
-    serialized bitmap, and the bytes of the key ids.
-
-    Args:
-        spec: The keys and the columns.
-        file_lists: The files of each task, as pickled lists of the fields of `TaskFile`.
-        max_rows: The number of rows after which a task stops, None for no limit. The driver then has more rows than it accepts.
-        with_key_ids: Whether to return the key id of each row, as an int64 array.
-    """
-
-    def find_in_files(files: Sequence[LookedUpFile], spec: LookupSpec) -> list[tuple[NumpyArray, NumpyArray]]:
-        return find_positions(files, spec.columns, spec.keys, with_key_ids=with_key_ids)
-
-    def look_up(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        row_count = 0
-        for file, (positions, key_ids) in _map_task_files(batches, spec, file_lists, 1, find_in_files):
-            if len(positions):
-                row = {"file": file.number, "positions": serialize(positions.astype(np.uint64)), "key_ids": key_ids.tobytes()}
-                yield pa.RecordBatch.from_pylist([row], POSITIONS_SCHEMA)
-            row_count += len(positions)
-            if max_rows is not None and row_count > max_rows:
-                break
-
-    return look_up
-
-
-POSITIONS_SCHEMA = pa.schema({"file": pa.int32(), "positions": pa.binary(), "key_ids": pa.binary()})
-"""The columns that `positions_task` returns."""
-
-
-def _map_task_files(
-    batches: Iterator[pa.RecordBatch],
-    spec: LookupSpec,
-    file_lists: Sequence[bytes],
-    ids_per_list: int,
-    read: Callable[[Sequence[LookedUpFile], LookupSpec], Sequence[Any]],
-) -> Iterator[tuple[TaskFile, Any]]:
-    """Read the files of a task in groups with `read`, and yield each file with its result. See `rows_task` for the other arguments.
-
-    While a task decodes files in a remote store, threads wait for the bytes of the next files.
-    """
-
-    def read_group(group: Sequence[LookedUpFile]) -> Sequence[Any]:
-        return read(group, spec)
-
-    for batch in batches:
-        for number in batch.column(0).to_pylist():
-            task_files = [TaskFile(*fields) for fields in pickle.loads(file_lists[number // ids_per_list])]
-            files = [
-                LookedUpFile(
-                    file.path, spec.layouts[file.layout], file.deleted, file.partition, spec.filesystem_options, file.row_count, file.size
-                )
-                for file in task_files
-            ]
-            is_local = all(file.path.startswith("file:") for file in files)
-            groups = files_at_once(files, spec.keys, 1 if is_local else STORE_THREADS)
-            results = map(read_group, groups) if is_local else map_ahead(read_group, groups)
-            yield from zip(task_files, chain.from_iterable(results), strict=True)
-
-
-def find_rows(files: Sequence[LookedUpFile], columns: pa.Schema, keys: SourceKeys) -> Iterator[tuple[int, pa.Table, NumpyArray]]:
-    """Yield the live rows that have a key of the source, for each row group that contains such rows.
+def find_rows(files: Sequence[LookedUpFile], columns: pa.Schema, keys: SourceKeys) -> Iterator[RowsWithKeys]:
+    """Yield the live rows that have a key of the source, for each row group or for several small files.
 
     Args:
         files: The data files, of which many are open at the same time (see `files_at_once`).
         columns: The table's columns to read, which include the key columns.
         keys: The keys of the source.
 
-    Yields:
-        The index of the file in `files`, the rows, and their positions in the file.
-
     Raises:
         UnreadableFile: A file is missing or unreadable.
     """
+    if _are_read_whole(files, columns):
+        for rows, found_rows in _search_whole_files(files, columns, keys):
+            matching_rows = rows.take(pa.array(found_rows.indexes))
+            addresses = (matching_rows[name].to_numpy() for name in _ADDRESS_COLUMNS)
+            yield RowsWithKeys(matching_rows.select(columns.names), *addresses)
+        return
     other_names = set(columns.names).difference(path[0] for path in keys.paths if len(path) == 1)
     for matches in _matching_rows(files, columns, keys):
         row_group, file = matches.row_group, files[matches.row_group.file_index]
@@ -254,7 +166,41 @@ def find_rows(files: Sequence[LookedUpFile], columns: pa.Schema, keys: SourceKey
         tables = [row_group.key_table, _read_row_group(row_group.source, row_group.group, other_columns, file)]
         with as_unreadable_file(file.path, file.filesystem_options):
             rows = _take_rows(tables, pa.array(matches.indexes), columns)
-        yield row_group.file_index, rows, matches.positions
+        yield RowsWithKeys(rows, np.full(rows.num_rows, row_group.file_index), matches.positions)
+
+
+def _are_read_whole(files: Sequence[LookedUpFile], columns: pa.Schema) -> bool:
+    """Return whether the lookup reads all columns of these files at once, and searches the rows of all files together.
+
+    To open a small file, and to convert its columns, takes longer than to read columns of rows without a key. Several threads wait for
+    files in a remote store, so they are read one by one.
+    """
+    is_small = all(0 < file.size <= _MAX_WHOLE_FILE_BYTES and file.path.startswith("file:") for file in files)
+    have_one_layout = all(file.stored_columns is files[0].stored_columns for file in files)
+    return is_small and have_one_layout and len(columns) <= _MAX_WHOLE_FILE_COLUMNS
+
+
+def _search_whole_files(files: Sequence[LookedUpFile], columns: pa.Schema, keys: SourceKeys) -> Iterator[tuple[pa.Table, FoundRows]]:
+    """Yield the live rows of several small files, with `_ADDRESS_COLUMNS`, and which of them have a key of the source."""
+    stored_columns = files[0].stored_columns
+    file_list = {
+        PATH: pa.array([file.path for file in files]),
+        SPARK_PATH: pa.array(range(len(files)), pa.int64()),
+        DELETED: pa.array([_deleted_positions(file).tobytes() for file in files], pa.binary()),
+    }
+    for name in set(stored_columns.missing_columns) & set(columns.names):
+        values = [file.partition.get(name) for file in files]
+        file_list[f"{PARTITION_PREFIX}{name}"] = pa.array(values, columns.field(name).type)
+    spec = SmallFilesSpec(
+        columns,
+        stored_columns,
+        address_columns=_ADDRESS_COLUMNS,
+        filesystem_options=files[0].filesystem_options,
+        min_batch_rows=keys.min_rows_at_once,
+    )
+    for batch in read_small_files(spec, pa.table(file_list)):
+        rows = pa.Table.from_batches([batch])
+        yield rows, keys.find_rows(rows)
 
 
 def _take_rows(tables: Sequence[pa.Table], indexes: pa.Array, columns: pa.Schema) -> pa.Table:
@@ -287,11 +233,29 @@ def find_positions(
     """
     nothing_matches = np.zeros(0, dtype=np.int64)  # `np.concatenate` needs at least one array
     positions, key_ids = [[nothing_matches] for _ in files], [[nothing_matches] for _ in files]
-    for matches in _matching_rows(files, columns, keys):
-        positions[matches.row_group.file_index].append(matches.positions)
+    # Of a struct, the lookup reads only the fields that are keys.
+    if all(len(path) == 1 for path in keys.paths) and _are_read_whole(files, columns):
+        matches_by_file = _matches_in_whole_files(files, columns, keys)
+    else:
+        row_groups = _matching_rows(files, columns, keys)
+        matches_by_file = ((matches.row_group.file_index, matches.positions, matches.key_ids) for matches in row_groups)
+    for file_index, file_positions, file_key_ids in matches_by_file:
+        positions[file_index].append(file_positions)
         if with_key_ids:
-            key_ids[matches.row_group.file_index].append(matches.key_ids)
-    return [(np.concatenate(file_positions), np.concatenate(ids)) for file_positions, ids in zip(positions, key_ids, strict=True)]
+            key_ids[file_index].append(file_key_ids)
+    return [(np.concatenate(arrays), np.concatenate(ids)) for arrays, ids in zip(positions, key_ids, strict=True)]
+
+
+def _matches_in_whole_files(
+    files: Sequence[LookedUpFile], columns: pa.Schema, keys: SourceKeys
+) -> Iterator[tuple[int, NumpyArray, NumpyArray]]:
+    """Yield the index of a small file, and the positions and key ids of its live rows that have a key of the source."""
+    for rows, matches in _search_whole_files(files, columns, keys):
+        file_indexes, positions = (rows[name].to_numpy()[matches.indexes] for name in _ADDRESS_COLUMNS)
+        ends = np.searchsorted(file_indexes, range(len(files) + 1))  # the rows of a file follow each other
+        for index, (start, end) in enumerate(pairwise(ends)):
+            if start < end:
+                yield index, positions[start:end], matches.key_ids[start:end]
 
 
 def _matching_rows(files: Sequence[LookedUpFile], columns: pa.Schema, keys: SourceKeys) -> Iterator[_RowGroupMatches]:
@@ -318,7 +282,7 @@ def _matching_rows(files: Sequence[LookedUpFile], columns: pa.Schema, keys: Sour
 
 def _row_groups(index: int, file: LookedUpFile, source: pq.ParquetFile, key_columns: _Columns) -> Iterator[_RowGroup]:
     """Yield the row groups of an open file. `index`: see `_RowGroup.file_index`."""
-    deleted_positions = deserialize(file.deleted).astype(np.int64) if file.deleted else None
+    deleted_positions = _deleted_positions(file) if file.deleted else None
     start = 0
     for group in range(source.num_row_groups):
         key_table = _read_row_group(source, group, key_columns, file)
@@ -338,6 +302,11 @@ def _matches_of_batch(batch: Sequence[_RowGroup], keys: SourceKeys) -> Iterator[
             indexes, key_ids = indexes[is_live], key_ids[is_live]
         if len(indexes):
             yield _RowGroupMatches(row_group, indexes, key_ids)
+
+
+def _deleted_positions(file: LookedUpFile) -> NumpyArray:
+    """Return the positions of the deleted rows of a file, in ascending order."""
+    return deserialize(file.deleted).astype(np.int64) if file.deleted else np.zeros(0, dtype=np.int64)
 
 
 def _select(columns: pa.Schema, stored_columns: StoredColumns, paths: Collection[tuple[str, ...]]) -> _Columns:
@@ -375,16 +344,3 @@ def _with_partition_values(rows: pa.Table, file: LookedUpFile) -> pa.Table:
             partition_value = pa.scalar(file.partition.get(column.name), column.type)
             rows = rows.set_column(index, column, pa.repeat(partition_value, rows.num_rows))
     return rows
-
-
-def with_addresses(rows: pa.Table, file: str, positions: NumpyArray, names: tuple[str, str]) -> pa.Table:
-    """Append the addresses of rows of one file: the name of the file and the position of each row.
-
-    Args:
-        rows: The rows.
-        file: The name of the file.
-        positions: The position of each row in the file.
-        names: The names of the two columns.
-    """
-    files = pa.repeat(pa.scalar(file, pa.string()), rows.num_rows)
-    return rows.append_column(names[0], files).append_column(names[1], pa.array(positions, pa.int64()))

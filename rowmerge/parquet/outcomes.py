@@ -308,8 +308,9 @@ def _order_by_file(rows: pa.Table) -> np.ndarray[Any, Any]:
 def rows_by_file(addresses: pa.Table) -> Iterator[tuple[str, np.ndarray[Any, Any], np.ndarray[Any, Any]]]:
     """Yield each path in a table of (path, position), with the indexes of the rows that have this path, and their positions."""
     encoded = pc.dictionary_encode(addresses.column(0).combine_chunks())
-    codes = encoded.indices.to_numpy(zero_copy_only=False)
-    positions = addresses.column(1).to_numpy()
-    for code, path in enumerate(encoded.dictionary.to_pylist()):
-        indexes = np.flatnonzero(codes == code)
+    codes, paths = encoded.indices.to_numpy(zero_copy_only=False), encoded.dictionary.to_pylist()
+    positions, order = addresses.column(1).to_numpy(), np.argsort(codes, kind="stable")
+    ends = np.searchsorted(codes[order], range(len(paths) + 1))
+    for path, (start, end) in zip(paths, pairwise(ends), strict=True):
+        indexes = order[start:end]
         yield path, indexes, positions[indexes].astype(np.uint64)

@@ -26,7 +26,7 @@ PATH, SPARK_PATH, DELETED, PARTITION_PREFIX = "path", "spark_path", "deleted", "
 """The columns of a list of files: the path, its spelling in Spark, and the positions of deleted rows as the bytes of an ascending int64
 array, or NULL. A partition column that the files lack is also in the list, under its name with a prefix."""
 _BATCH_ROWS, _BATCH_BYTES = 65_536, 16 * 1024 * 1024
-"""A batch of rows is complete when it has one of these numbers of rows and bytes."""
+"""A batch of rows is complete when it has one of these numbers of rows and bytes, or more if the spec requires it."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,7 @@ class SmallFilesSpec:
         address_columns: The names of two additional columns, for the path of a row's file and the row's position; empty for none.
         filesystem_options: The arguments of Arrow's file systems, including credentials.
         uses_threads: Whether threads decode the columns of large row groups.
+        min_batch_rows: The minimum number of rows of a batch, except the last one.
     """
 
     schema: pa.Schema
@@ -48,6 +49,7 @@ class SmallFilesSpec:
     address_columns: tuple[str, ...] = ()
     filesystem_options: Options = field(default_factory=dict, repr=False)
     uses_threads: bool = False
+    min_batch_rows: int = 0
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,8 @@ def read_small_files(spec: SmallFilesSpec, files: pa.Table) -> Iterator[pa.Recor
     for piece in _pieces(spec, files[PATH].to_pylist()):
         # Rows of files with one schema are converted together, because the conversion of a column takes a fixed time.
         has_other_schema = bool(pending) and not piece.rows.schema.equals(pending[0].rows.schema, check_metadata=True)
-        if has_other_schema or row_count >= _BATCH_ROWS or size >= _BATCH_BYTES:
+        is_full = (row_count >= _BATCH_ROWS or size >= _BATCH_BYTES) and row_count >= spec.min_batch_rows
+        if is_full or has_other_schema:
             yield from _live_rows(spec, files, pending, deleted)
             pending, row_count, size = [], 0, 0
         pending.append(piece)

@@ -25,6 +25,7 @@ from rowmerge.parquet import (
     fitting,
     key_lookup,
     leaf_columns,
+    lookup_tasks,
     outcomes,
     partitions,
     rewriting,
@@ -39,7 +40,7 @@ BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 """A function for `DataFrame.mapInArrow`."""
 _MODULES = (
     *(bitmaps, calendars, fitting, leaf_columns, transforms, partitions, concurrency, redaction, filesystems, data_files),
-    *(dictionaries, file_writers, rewriting, outcomes, small_files, theta_sketches, source_keys, key_lookup),
+    *(dictionaries, file_writers, rewriting, outcomes, small_files, theta_sketches, source_keys, key_lookup, lookup_tasks),
 )
 """The modules that run on executors, as well as the module of a job's function. They import only each other, PyArrow, NumPy, PySpark
 and the standard library."""
@@ -51,7 +52,7 @@ _CLASSES = (
     data_files.WriteSpec,
     data_files.StoredColumns,
     data_files.FilesLineage,
-    key_lookup.LookupSpec,
+    lookup_tasks.LookupSpec,
     leaf_columns.ColumnOptions,
     leaf_columns.BloomFilter,
     outcomes.OutcomeColumns,

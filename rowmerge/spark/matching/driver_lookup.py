@@ -13,7 +13,7 @@ import pyarrow as pa
 from rowmerge.concurrency import STORE_THREADS, map_in_batches
 from rowmerge.errors.environment import unreadable_data_file
 from rowmerge.parquet.filesystems import UnreadableFile
-from rowmerge.parquet.key_lookup import LookedUpFile, files_at_once, find_rows, with_addresses
+from rowmerge.parquet.key_lookup import LookedUpFile, files_at_once, find_rows
 from rowmerge.parquet.source_keys import SourceKeys
 from rowmerge.table.metadata.engine_columns import FILE, POSITION
 
@@ -52,16 +52,15 @@ def read_rows_with_keys(table: str, files: Sequence[LookedUpFile], columns: pa.S
         TooManyRows: More than MAX_FOUND_ROWS rows match, or they take more than MAX_FOUND_BYTES.
     """
     matching_rows, byte_count, row_count = list[pa.Table](), 0, 0
-    with closing(map_files(table, files, keys, lambda group: list(find_rows(group, columns, keys)))) as matches_by_group:
-        for group, matches in matches_by_group:
-            for index, rows, positions in matches:
-                matching_rows.append(with_addresses(rows, str(group.start + index), positions, (FILE, POSITION)))
-                row_count, byte_count = row_count + rows.num_rows, byte_count + matching_rows[-1].nbytes
+    with closing(map_files(table, files, keys, lambda group: list(find_rows(group, columns, keys)))) as rows_by_group:
+        for group, rows_of_group in rows_by_group:
+            for rows in rows_of_group:
+                matching_rows.append(rows.with_addresses(np.array(group), (FILE, POSITION)))
+                row_count, byte_count = row_count + matching_rows[-1].num_rows, byte_count + matching_rows[-1].nbytes
             if row_count > MAX_FOUND_ROWS or byte_count > MAX_FOUND_BYTES:
                 raise TooManyRows
-    if not matching_rows:
-        return with_addresses(columns.empty_table(), "", np.zeros(0, dtype=np.int64), (FILE, POSITION))
-    return pa.concat_tables(matching_rows)
+    address_schema = pa.schema([*columns, (FILE, pa.string()), (POSITION, pa.int64())])
+    return pa.concat_tables(matching_rows) if matching_rows else address_schema.empty_table()
 
 
 def map_files(

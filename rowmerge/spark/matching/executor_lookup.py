@@ -10,10 +10,11 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from rowmerge.parquet import key_lookup
+from rowmerge.parquet import lookup_tasks
 from rowmerge.parquet.data_files import StoredColumns
 from rowmerge.parquet.filesystems import Options
-from rowmerge.parquet.key_lookup import LookedUpFile, LookupSpec, TaskFile
+from rowmerge.parquet.key_lookup import LookedUpFile
+from rowmerge.parquet.lookup_tasks import LookupSpec, TaskFile
 from rowmerge.parquet.source_keys import NumpyArray, SourceKeys
 from rowmerge.spark.executors import bind_for_executors
 from rowmerge.spark.failures import translated
@@ -54,7 +55,7 @@ def rows_on_executors(spark: SparkSession, files: Sequence[LookedUpFile], column
     spec, file_lists = _spec_and_lists(spark, files, arrow_schema(bare(columns)), keys)
     ids_per_list = 1 << max(0, _ESTIMATED_BYTES // _ID_BYTES // len(file_lists)).bit_length()  # a power of two, for a fast filter
     ids = spark.range(0, ids_per_list * len(file_lists), 1, len(file_lists)).where(f"id & {ids_per_list - 1} = 0")
-    task = bind_for_executors(key_lookup.rows_task, spec, file_lists, ids_per_list, (FILE, POSITION))
+    task = bind_for_executors(lookup_tasks.rows_task, spec, file_lists, ids_per_list, (FILE, POSITION))
     return ids.mapInArrow(task, to_spark(bare(Struct((*columns, *ADDRESS_FIELDS)))))
 
 
@@ -84,7 +85,7 @@ def positions_on_executors(
         UnreadableDataFile: A data file cannot be read.
     """
     spec, file_lists = _spec_and_lists(spark, files, arrow_schema(bare(columns)), keys)
-    task = bind_for_executors(key_lookup.positions_task, spec, file_lists, max_rows, with_key_ids)
+    task = bind_for_executors(lookup_tasks.positions_task, spec, file_lists, max_rows, with_key_ids)
     with translated("", table):
         rows = spark.range(0, len(file_lists), 1, len(file_lists)).mapInArrow(task, "file int, positions binary, key_ids binary").toArrow()
     for row in rows.to_batches(max_chunksize=1):

@@ -143,11 +143,15 @@ def test_without_combinations_each_key_is_looked_up_separately() -> None:
 
 
 class Files:
-    """Two data files of 1,000 rows in row groups of 300. `k` is the row's number, `v` is ten times `k`, and `p` is a partition column."""
+    """Two data files of 1,000 rows in row groups of 300. `k` is the row's number, `v` is ten times `k`, and `p` is a partition column.
+
+    `are_whole`: whether a lookup reads all columns of the files at once, because it knows that the files are small.
+    """
 
     columns = pa.schema([("k", pa.int64()), ("v", pa.int32()), ("p", pa.string())])
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, are_whole: bool) -> None:
+        self.are_whole = are_whole
         self.paths = [folder / f"part {number}.parquet" for number in range(2)]
         for number, path in enumerate(self.paths):
             ids = range(1000 * number, 1000 * number + 1000)
@@ -159,16 +163,14 @@ class Files:
         source_keys = keys_of(pa.table({"k": pa.array(keys, pa.int64())}), {"k": Primitive("long")}, {"k": "="})
         assert source_keys is not None
         stored_columns = StoredColumns(columns, False, ("p",))
-        files = [
-            LookedUpFile(f"file://{path}", stored_columns, Positions(deleted).serialize() if deleted else b"", {"p": path.stem[-1]})
-            for path in self.paths
-        ]
+        bitmap, size = Positions(deleted).serialize() if deleted else b"", 10_000 if self.are_whole else 0
+        files = [LookedUpFile(f"file://{path}", stored_columns, bitmap, {"p": path.stem[-1]}, size=size) for path in self.paths]
         return read_rows_with_keys("db.t", files, columns, source_keys)
 
 
-@pytest.fixture
-def files(tmp_path: Path) -> Files:
-    return Files(tmp_path)
+@pytest.fixture(params=[False, True], ids=["two steps", "whole files"])
+def files(request: pytest.FixtureRequest, tmp_path: Path) -> Files:
+    return Files(tmp_path, are_whole=request.param)
 
 
 def test_matches_have_columns_partition_values_and_addresses(files: Files) -> None:
@@ -191,8 +193,9 @@ def test_no_match_is_an_empty_table(files: Files) -> None:
     assert (matches.num_rows, matches.column_names) == (0, ["k", "v", "p", FILE, POSITION])
 
 
-def test_other_columns_are_read_only_from_row_groups_with_a_match(files: Files) -> None:
+def test_other_columns_of_large_files_are_read_only_from_row_groups_with_a_match(tmp_path: Path) -> None:
     """The other columns of all other row groups are unreadable."""
+    files = Files(tmp_path, are_whole=False)
     for path in files.paths:
         data = bytearray(path.read_bytes())
         footer = pq.ParquetFile(path).metadata
@@ -255,11 +258,14 @@ def text_file(folder: Path, number: int, deleted: Positions) -> LookedUpFile:
     return LookedUpFile(f"file://{path}", StoredColumns(columns, False, ()), deleted.serialize() if deleted else b"", {}, row_count=50)
 
 
+@pytest.mark.parametrize("are_whole", [False, True], ids=["two steps", "whole files"])
 @pytest.mark.parametrize("count", [1, 7, 30, 400], ids="{} keys".format)
-def test_strings_are_looked_up_in_several_files_together(tmp_path: Path, count: int) -> None:
+def test_strings_are_looked_up_in_several_files_together(tmp_path: Path, count: int, are_whole: bool) -> None:
     """Each match has the index of its file and its position in that file. Deleted rows of one file do not hide rows of another."""
     deleted = {number: Positions([3, 20, 49] if number % 4 == 0 else []) for number in range(100)}
     files = [text_file(tmp_path, number, deleted[number]) for number in range(100)]
+    if are_whole:
+        files = [replace(file, stored_columns=files[0].stored_columns, size=1_000) for file in files]
     searched = random.Random(count).sample([(number, n) for number in range(100) for n in range(50)], count)
     names = [f"n{n * 1000 + number}" for number, n in searched]
     keys = keys_of(pa.table({"name": names}), {"name": Primitive("string")}, {"name": "="})
