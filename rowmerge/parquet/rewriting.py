@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from itertools import chain
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -17,46 +17,73 @@ from rowmerge.parquet.dictionaries import text_columns_with_dictionary
 from rowmerge.parquet.file_writers import PartitionedWriter
 from rowmerge.parquet.filesystems import Options, open_data_file, read_tables
 from rowmerge.parquet.fitting import file_column_indexes, to_table_rows
-from rowmerge.parquet.small_files import DELETED, PATH, SmallFilesSpec, read_small_files
+from rowmerge.parquet.small_files import DELETED, PATH, SPARK_PATH, SmallFilesSpec, read_small_files
 
 _BATCH_ROWS, _MIN_BATCH_ROWS, _BATCH_BYTES = 131_072, 1_024, 32 * 1024 * 1024
 """The maximum and the minimum number of rows of a file that are in memory at the same time, and the size in bytes of wide rows."""
+_MAX_SMALL_BIN_BYTES, _MAX_BYTES_TOGETHER = 1024 * 1024, 8 * 1024 * 1024
+"""The maximum total size in bytes of the files of a small bin, and of all files that are read together."""
+_ADDRESS_COLUMNS = ("\0file", "\0position")
+"""The names of the columns with the index of each row's file in the list of files, and with the row's position."""
 
 
-def write_live_rows(
-    spec: WriteSpec, deleted_positions: dict[str, bytes], partition: dict[str, Any], delete_files: Callable[[list[str], Options], None]
-) -> list[FileMessage]:
-    """Rewrite files of one partition without their deleted rows, and return a message for each new file.
+class FileBin(NamedTuple):
+    """Files of one partition whose live rows are written into the same new files.
+
+    `deleted_positions`: by path of each file, the serialized bitmap of the positions of its deleted rows. `partition`: the partition values
+    of the files by name of the field. `size`: the total size of the files in bytes.
+    """
+
+    deleted_positions: Mapping[str, bytes]
+    partition: Mapping[str, Any]
+    size: int
+
+
+def write_bins(spec: WriteSpec, bins: Sequence[FileBin], delete_files: Callable[[list[str], Options], None]) -> list[FileMessage]:
+    """Rewrite files without their deleted rows, and return a message for each new file.
 
     A message contains the path and the statistics of a file. The driver and executors call this function, but only the driver has
-    rowmerge's module for the deletion of files. So the function that deletes files is an argument.
+    rowmerge's module for the deletion of files. So the function that deletes files is an argument. The files of small bins are read and
+    converted together.
 
     Args:
         spec: The settings with which data files are written.
-        deleted_positions: By path of each file to rewrite, the serialized bitmap of the positions of its deleted rows.
-        partition: The partition values of the files by name of the field.
+        bins: The files to rewrite.
         delete_files: The function that deletes the new files after an error. It takes paths and the arguments of Arrow's file systems.
+
+    Raises:
+        UnreadableFile: A file is missing or unreadable.
     """
-    writer = PartitionedWriter(spec)
-    # Arrow writes a dictionary as it is. Several files could add up to a large one, and each of many partitions would get a whole one.
-    is_divided = spec.partition_values_in_files and spec.partition
-    keeps_codes = len(deleted_positions) == 1 and not is_divided and "dictionary_pagesize_limit" not in spec.page_arguments
-    if _can_read_together(spec, deleted_positions):
-        live_rows = _live_rows_of_files(spec, deleted_positions)
-    else:
-        live_rows = chain.from_iterable(
-            _live_rows(spec, path, deleted, partition, keeps_codes=keeps_codes) for path, deleted in deleted_positions.items()
-        )
-    try:
-        for rows in live_rows:
-            if spec.partition_values_in_files:
-                writer.write(rows)  # the partition spec may be newer than the files, so the writer computes the partition of each row
-            else:
-                writer.write_partition(partition, rows)
-        return writer.close()
-    except BaseException:
-        delete_files(writer.abort(), spec.filesystem_options)
-        raise
+    messages = list[FileMessage]()
+    for bins_at_once in _divide(spec, bins):
+        writer = PartitionedWriter(spec)
+        try:
+            for partition, rows in _live_rows_of_bins(spec, bins_at_once):
+                if spec.partition_values_in_files:
+                    writer.write(rows)  # the partition spec may be newer than the files, so the writer computes the partition of each row
+                else:
+                    writer.write_partition(dict(partition), rows)
+            messages += writer.close()
+        except BaseException:
+            delete_files([*writer.abort(), *(message.path for message in messages)], spec.filesystem_options)
+            raise
+    return messages
+
+
+def _divide(spec: WriteSpec, bins: Sequence[FileBin]) -> Iterator[Sequence[FileBin]]:
+    """Divide bins into groups of small bins whose files are read together, and bins that are read alone."""
+    group, size = list[FileBin](), 0
+    for bin_ in bins:
+        is_small = bin_.size <= _MAX_SMALL_BIN_BYTES and _can_read_together(spec, bin_.deleted_positions)
+        if group and (not is_small or size + bin_.size > _MAX_BYTES_TOGETHER):
+            yield group
+            group, size = [], 0
+        if is_small:
+            group, size = [*group, bin_], size + bin_.size
+        else:
+            yield [bin_]
+    if group:
+        yield group
 
 
 def _can_read_together(spec: WriteSpec, paths: Collection[str]) -> bool:
@@ -64,25 +91,51 @@ def _can_read_together(spec: WriteSpec, paths: Collection[str]) -> bool:
 
     The files must store columns in the same way as new files. Row lineage needs the file and the position of each row, so it excludes this.
     """
-    return len(paths) > 1 and spec.lineage is None and spec.stored_columns_by_path.keys().isdisjoint(paths)
+    return spec.lineage is None and spec.stored_columns_by_path.keys().isdisjoint(paths)
 
 
-def _live_rows_of_files(spec: WriteSpec, deleted_positions: Mapping[str, bytes]) -> Iterator[pa.Table]:
-    """Yield the live rows of files, in batches with rows of several files, which are converted together. See `write_live_rows`."""
+def _live_rows_of_bins(spec: WriteSpec, bins: Sequence[FileBin]) -> Iterator[tuple[Mapping[str, Any], pa.Table]]:
+    """Yield the partition values and the live rows of each of several small bins, or of one bin, in batches."""
+    paths = [path for bin_ in bins for path in bin_.deleted_positions]
+    if len(paths) > 1 and _can_read_together(spec, paths):
+        yield from _live_rows_read_together(spec, bins)
+        return
+    (bin_,) = bins
+    # Arrow writes a dictionary as it is. Several files could add up to a large one, and each of many partitions would get a whole one.
+    is_divided = spec.partition_values_in_files and spec.partition
+    keeps_codes = len(paths) == 1 and not is_divided and "dictionary_pagesize_limit" not in spec.page_arguments
+    for path, deleted in bin_.deleted_positions.items():
+        for rows in _live_rows(spec, path, deleted, bin_.partition, keeps_codes=keeps_codes):
+            yield bin_.partition, rows
+
+
+def _live_rows_read_together(spec: WriteSpec, bins: Sequence[FileBin]) -> Iterator[tuple[Mapping[str, Any], pa.Table]]:
+    """Yield the partition values and the live rows of each bin, in batches. Rows of several files are converted together."""
     columns = SmallFilesSpec(
         spec.schema,
         StoredColumns(spec.file_schema, spec.by_field_id, missing_columns=()),
         spec.initial_values,
+        address_columns=_ADDRESS_COLUMNS,
         filesystem_options=spec.filesystem_options,
         uses_threads=True,
     )
-    deleted = [deserialize(bitmap).astype(np.int64).tobytes() for bitmap in deleted_positions.values()]
-    files = pa.table({PATH: list(deleted_positions), DELETED: pa.array(deleted, pa.binary())})
-    for batch in read_small_files(columns, files):
-        yield pa.Table.from_batches([batch])
+    deleted_positions = [item for bin_ in bins for item in bin_.deleted_positions.items()]
+    bin_of_file = np.repeat(range(len(bins)), [len(bin_.deleted_positions) for bin_ in bins])
+    file_list = {
+        PATH: pa.array([path for path, _ in deleted_positions]),
+        SPARK_PATH: pa.array(range(len(deleted_positions)), pa.int64()),
+        DELETED: pa.array([deserialize(bitmap).astype(np.int64).tobytes() for _, bitmap in deleted_positions], pa.binary()),
+    }
+    for batch in read_small_files(columns, pa.table(file_list)):
+        rows = pa.Table.from_batches([batch])
+        bin_of_row = bin_of_file[rows[_ADDRESS_COLUMNS[0]].to_numpy()]
+        rows, ends = rows.select(spec.schema.names), np.searchsorted(bin_of_row, range(len(bins) + 1))
+        for bin_, (start, end) in zip(bins, pairwise(ends.tolist()), strict=True):
+            if start < end:
+                yield bin_.partition, rows.slice(start, end - start)
 
 
-def _live_rows(spec: WriteSpec, path: str, deleted: bytes, partition: dict[str, Any], *, keeps_codes: bool) -> Iterator[pa.Table]:
+def _live_rows(spec: WriteSpec, path: str, deleted: bytes, partition: Mapping[str, Any], *, keeps_codes: bool) -> Iterator[pa.Table]:
     """Yield the live rows of a file in batches, with the columns that the new file gets.
 
     Args:
@@ -168,7 +221,7 @@ def _without_deleted(rows: pa.Table, start: int, deleted_positions: np.ndarray[A
     return rows.filter(pa.array(is_live))
 
 
-def _with_partition_values(rows: pa.Table, names: Sequence[str], partition: dict[str, Any]) -> pa.Table:
+def _with_partition_values(rows: pa.Table, names: Sequence[str], partition: Mapping[str, Any]) -> pa.Table:
     """Return the rows with the partition values in the columns named `names`."""
     for name in names:
         index = rows.schema.get_field_index(name)

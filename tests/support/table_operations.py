@@ -20,7 +20,7 @@ from rowmerge.iceberg.deletes import position_deletes
 from rowmerge.iceberg.manifests import manifest_files as manifests
 from rowmerge.parquet.data_files import FileMessage
 from rowmerge.parquet.file_writers import PartitionedWriter
-from rowmerge.parquet.rewriting import write_live_rows
+from rowmerge.parquet.rewriting import FileBin, write_bins
 from rowmerge.spark.writing.specs import write_spec
 from rowmerge.spark.writing.write_output import discard_paths
 from rowmerge.storage.cache import Cache
@@ -115,9 +115,8 @@ def copy_on_write(table: Table) -> None:
         paths = _paths(snapshot, records=10)
         old_positions = snapshot.deleted_positions(paths)
         spec = write_spec(snapshot.shape)
-        again = [
-            write_live_rows(spec, {path: Positions([*old_positions.get(path, ()), 5]).serialize()}, {}, discard_paths) for path in paths
-        ]
+        deleted = {path: Positions([*old_positions.get(path, ()), 5]).serialize() for path in paths}
+        again = [write_bins(spec, [FileBin({path: bitmap}, {}, 0)], discard_paths) for path, bitmap in deleted.items()]
         added = (*write_rows(snapshot, (5, 15, 100), "new"), *(_added(file) for files in again for file in files))
         return CommitRequest("MERGE", files=FileChanges(added, tuple(paths)), reads=Reads(frozenset(paths)))
 

@@ -16,10 +16,10 @@ from typing import Any
 import pyarrow as pa
 from pyspark import TaskContext
 
-from rowmerge.parquet.data_files import FileMessage, WriteSpec, delete_written, writing_task
+from rowmerge.parquet.data_files import WriteSpec, delete_written, writing_task
 from rowmerge.parquet.outcomes import OutcomeColumns, OutcomeWriter, TaskMessage, message_fields
 from rowmerge.parquet.partitions import PartitionKey, comparable_partition, split_by_partition
-from rowmerge.parquet.rewriting import write_live_rows
+from rowmerge.parquet.rewriting import FileBin, write_bins
 from rowmerge.spark.executors import BatchFunction, report
 
 _BUFFERING_TASKS, _MAX_BUFFERED_BYTES = 64, 1024 * 1024
@@ -173,24 +173,19 @@ class _SourceRowWriter:
 def rewrite_sink(spec: WriteSpec) -> BatchFunction:
     """Return the function for `DataFrame.mapInArrow` that rewrites files without their deleted rows. Each input row is a bin of files."""
 
-    def rewrite_bins(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def write_live_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         message = TaskMessage()
         with writing_task(spec):
-            for batch in batches:
-                for bin_row in batch.to_pylist():
-                    message.files += _rewrite_bin(spec, **bin_row)
+            bin_rows = [bin_row for batch in batches for bin_row in batch.to_pylist()]
+            message.files += write_bins(spec, [_bin_of(**bin_row) for bin_row in bin_rows], delete_written)
         yield _message_batch(message_fields(message))
 
-    return rewrite_bins
+    return write_live_rows
 
 
-def _rewrite_bin(spec: WriteSpec, paths: list[str], positions: list[bytes], partition: bytes) -> list[FileMessage]:
-    """Write the live rows of a bin's files into new files.
-
-    `positions`: For each path, the serialized bitmap of the positions of deleted rows. `partition`: The pickled partition values.
-    """
-    deleted_positions = dict(zip(paths, positions, strict=True))
-    return write_live_rows(spec, deleted_positions, pickle.loads(partition), delete_written)
+def _bin_of(paths: list[str], positions: list[bytes], partition: bytes, size: int) -> FileBin:
+    """Return a bin. `positions`: the serialized bitmap of deleted positions of each path. `partition`: the pickled partition values."""
+    return FileBin(dict(zip(paths, positions, strict=True)), pickle.loads(partition), size)
 
 
 def address_filter(keys: tuple[PartitionKey, ...], column_names: tuple[str, ...], partitions: list[dict[str, Any]]) -> BatchFunction:

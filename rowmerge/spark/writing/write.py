@@ -27,7 +27,7 @@ from rowmerge.errors.environment import unreadable_data_file
 from rowmerge.parquet.data_files import StoredColumns, WriteSpec
 from rowmerge.parquet.filesystems import UnreadableFile, safe_reason
 from rowmerge.parquet.outcomes import OutcomeColumns, OutcomeWriter, message_fields
-from rowmerge.parquet.rewriting import write_live_rows
+from rowmerge.parquet.rewriting import FileBin, write_bins
 from rowmerge.plan.file_strategy import Bin
 from rowmerge.spark.reading.data_files import spark_path
 from rowmerge.spark.reading.scan import read_snapshot
@@ -38,7 +38,7 @@ from rowmerge.spark.writing import sink
 from rowmerge.spark.writing.distribution import Gather, distribute_by_file, distribute_rows, divide_by_file, optimized_tasks
 from rowmerge.spark.writing.jobs import run_write_job
 from rowmerge.spark.writing.specs import change_rows_spec, with_lineage_columns, write_spec
-from rowmerge.spark.writing.write_output import WriteOutput, discard_on_error, discard_paths, sum_of_tasks
+from rowmerge.spark.writing.write_output import WriteOutput, discard_paths, sum_of_tasks
 from rowmerge.table.metadata.engine_columns import FILE, POSITION
 from rowmerge.table.metadata.partitioning import Distribution
 from rowmerge.table.metadata.shape import Lineage, TableShape
@@ -306,34 +306,31 @@ def rewrite_bins(spark: SparkSession, table: str, spec: WriteSpec, bins: Sequenc
 
 def _bin_rows(bins: Sequence[Bin], deleted: Mapping[str, Positions]) -> pa.Table:
     """Return a table with a row for each bin, as input of `sink.rewrite_sink`. Bitmaps are serialized, and partition values are pickled."""
-    schema = pa.schema({"paths": pa.list_(pa.string()), "positions": pa.list_(pa.binary()), "partition": pa.binary()})
+    schema = pa.schema({"paths": pa.list_(pa.string()), "positions": pa.list_(pa.binary()), "partition": pa.binary(), "size": pa.int64()})
     rows = []
     for bin_ in bins:
-        positions = [deleted.get(path, Positions()).serialize() for path in bin_.paths]
-        rows.append({"paths": list(bin_.paths), "positions": positions, "partition": pickle.dumps(dict(bin_.partition))})
+        positions = list(_serialized(bin_.paths, deleted).values())
+        partition = pickle.dumps(dict(bin_.partition))
+        rows.append({"paths": list(bin_.paths), "positions": positions, "partition": partition, "size": bin_.size})
     return pa.Table.from_pylist(rows, schema)
 
 
 def _rewrite_on_driver(table: str, spec: WriteSpec, bins: Sequence[Bin], deleted: Mapping[str, Positions]) -> WriteOutput:
-    """Rewrite the files of each bin in this process. If an error occurs, the new files are deleted."""
-    output = WriteOutput()
-    with discard_on_error(output, spec.filesystem_options):
-        for bin_ in bins:
-            output.files += _rewrite_bin(table, spec, bin_, deleted)
-    return output
+    """Write the live rows of each bin's files into new files in this process.
 
-
-def _rewrite_bin(table: str, spec: WriteSpec, bin_: Bin, deleted: Mapping[str, Positions]) -> list[AddedFile]:
-    """Write the live rows of a bin's files into new files.
-
-    Raises MissingDataFile if a file does not exist, and UnreadableDataFile if a file cannot be read.
+    Raises MissingDataFile if a file does not exist, and UnreadableDataFile if a file cannot be read. The new files are then deleted.
     """
-    deleted_in_bin = {path: deleted.get(path, Positions()).serialize() for path in bin_.paths}
+    file_bins = [FileBin(_serialized(bin_.paths, deleted), bin_.partition, bin_.size) for bin_ in bins]
     try:
-        files = write_live_rows(spec, deleted_in_bin, dict(bin_.partition), discard_paths)
+        files = write_bins(spec, file_bins, discard_paths)
     except UnreadableFile as error:
         raise unreadable_data_file(table, error.path, error.reason) from error
-    return [AddedFile(**vars(file)) for file in files]
+    return WriteOutput(files=[AddedFile(**vars(file)) for file in files])
+
+
+def _serialized(paths: Sequence[str], deleted: Mapping[str, Positions]) -> dict[str, bytes]:
+    """Return the serialized bitmap of the deleted positions of each path."""
+    return {path: deleted.get(path, Positions()).serialize() for path in paths}
 
 
 def _columns_of_other_layouts(snapshot: Snapshot, spec: WriteSpec, paths: Sequence[str]) -> dict[str, StoredColumns]:

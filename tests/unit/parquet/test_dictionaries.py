@@ -17,7 +17,7 @@ from rowmerge.parquet.dictionaries import DEFAULT_BYTES, columns_without_diction
 from rowmerge.parquet.file_writers import PartitionedWriter
 from rowmerge.parquet.leaf_columns import ColumnOptions
 from rowmerge.parquet.partitions import PartitionKey
-from rowmerge.parquet.rewriting import write_live_rows
+from rowmerge.parquet.rewriting import FileBin, write_bins
 from rowmerge.spark.writing.write_output import discard_paths
 
 ROWS = 100_000
@@ -37,7 +37,7 @@ def write(spec: WriteSpec, rows: pa.Table) -> FileMessage:
 def rewrite(spec: WriteSpec, *files: FileMessage, deleted: BitMap64) -> FileMessage:
     """Rewrite files without the rows at these positions of the first file."""
     positions = {file.path: (deleted if file is files[0] else BitMap64()).serialize() for file in files}
-    (file,) = write_live_rows(spec, positions, {}, discard_paths)
+    (file,) = write_bins(spec, [FileBin(positions, {}, 0)], discard_paths)
     return file
 
 
@@ -161,7 +161,7 @@ def test_partition_values_come_from_texts(tmp_path: Path) -> None:
     old = write(spec(tmp_path, rows.schema), rows)
     key = PartitionKey("text", "text", ("text",), pa.string(), "truncate[7]")
     table = replace(spec(tmp_path, rows.schema), partition=(key,), partition_values_in_files=True)
-    new_files = write_live_rows(table, {old.path: BitMap64([1]).serialize()}, {}, discard_paths)
+    new_files = write_bins(table, [FileBin({old.path: BitMap64([1]).serialize()}, {}, 0)], discard_paths)
     assert {file.partition["text"] for file in new_files} == {None, "value 0"}
     new_rows = pa.concat_tables(pq.read_table(path_of(file), partitioning=None) for file in new_files).sort_by("id")
     assert new_rows.equals(rows.filter(pa.array(np.arange(ROWS) != 1)))
@@ -179,8 +179,8 @@ def test_categories_of_other_writers_become_texts(tmp_path: Path, codes: pa.Data
     pq.write_table(rows, paths[1])
     table, is_live = spec(tmp_path, rows.schema), pa.array(np.arange(1000) % 10 != 3)
     deleted = BitMap64(np.flatnonzero(np.arange(1000) % 10 == 3)).serialize()  # all rows of one value
-    (new,) = write_live_rows(table, {paths[0].as_uri(): deleted}, {}, discard_paths)
+    (new,) = write_bins(table, [FileBin({paths[0].as_uri(): deleted}, {}, 0)], discard_paths)
     assert pq.read_table(path_of(new)).equals(rows.filter(is_live))
     for first, second in (paths, paths[::-1]):
-        (new,) = write_live_rows(table, {first.as_uri(): deleted, second.as_uri(): BitMap64().serialize()}, {}, discard_paths)
+        (new,) = write_bins(table, [FileBin({first.as_uri(): deleted, second.as_uri(): BitMap64().serialize()}, {}, 0)], discard_paths)
         assert pq.read_table(path_of(new)).equals(pa.concat_tables([rows.filter(is_live), rows]))

@@ -19,9 +19,10 @@ from pyspark import TaskContext, cloudpickle
 
 from rowmerge.parquet.data_files import FileMessage, WriteSpec, delete_written
 from rowmerge.parquet.file_writers import PartitionedWriter
+from rowmerge.parquet.filesystems import UnreadableFile
 from rowmerge.parquet.outcomes import OutcomeColumns
 from rowmerge.parquet.partitions import PartitionKey, split_by_partition
-from rowmerge.parquet.rewriting import write_live_rows
+from rowmerge.parquet.rewriting import FileBin, write_bins
 from rowmerge.spark.executors import bind_for_executors
 from rowmerge.spark.writing.sink import outcome_sink, source_row_sink
 from rowmerge.spark.writing.write_output import discard_paths
@@ -132,7 +133,7 @@ def test_rewritten_rows_get_the_current_partition_spec(tmp_path: Path) -> None:
     rows = pa.table({"id": pa.array([1, 2, 3, 4, 5], pa.int64())})
     (file,) = write(tmp_path, rows)
     today = iceberg_spec(tmp_path, rows, PartitionKey("id_trunc", "id_trunc", ("id",), pa.int64(), "truncate[3]"))
-    again = write_live_rows(today, {file.path: BitMap64([1]).serialize()}, {"anything": "else"}, discard_paths)
+    again = write_bins(today, [FileBin({file.path: BitMap64([1]).serialize()}, {"anything": "else"}, 0)], discard_paths)
     ids_by_partition = {file.partition["id_trunc"]: pq.read_table(file.path.removeprefix("file://"))["id"].to_pylist() for file in again}
     assert ids_by_partition == {0: [1], 3: [3, 4, 5]}
 
@@ -154,12 +155,33 @@ def test_files_that_are_rewritten_together_have_the_rows_of_files_that_are_rewri
         pq.write_table(content, tmp_path / f"{number}.parquet", row_group_size=2)
         positions[(tmp_path / f"{number}.parquet").as_uri()] = BitMap64(rows).serialize()
     table_spec = replace(spec(tmp_path, new.empty_table()), initial_values={"later": pa.array([-1], pa.int64())})
-    (together,) = write_live_rows(table_spec, positions, {}, discard_paths)
-    alone = [write_live_rows(table_spec, {path: bitmap}, {}, discard_paths) for path, bitmap in positions.items()]
+    (together,) = write_bins(table_spec, [FileBin(positions, {}, 0)], discard_paths)
+    alone = [write_bins(table_spec, [FileBin({path: bitmap}, {}, 0)], discard_paths) for path, bitmap in positions.items()]
     expected_rows = pa.concat_tables(pq.read_table(file.path.removeprefix("file://")) for files in alone for file in files)
     assert expected_rows["id"].to_pylist() == [1, 3, 4, 5, 7, None]
     assert expected_rows["later"].to_pylist() == [1, 3, -1, -1, -1, -1]
     assert pq.read_table(together.path.removeprefix("file://")).equals(expected_rows)
+
+
+@pytest.mark.parametrize("size", [0, 2**20 + 1], ids=["together", "alone"])
+def test_bins_of_several_partitions_are_rewritten(tmp_path: Path, size: int) -> None:
+    """Files of small bins are read together. A row stays in its partition, and a partition whose rows are all deleted gets no file."""
+    rows = pa.table({"n": pa.array(range(12), pa.int64()), "p": [n // 3 for n in range(12)]})
+    files = write(tmp_path, rows, "p")
+    deleted = {0: [1], 1: [], 2: [0, 1, 2], 3: [0]}
+    bins = [FileBin({file.path: BitMap64(deleted[file.partition["p"]]).serialize()}, file.partition, size) for file in files]
+    new_files = write_bins(spec(tmp_path, rows, "p"), bins, discard_paths)
+    live_rows = {file.partition["p"]: pq.read_table(file.path.removeprefix("file://"))["n"].to_pylist() for file in new_files}
+    assert live_rows == {0: [0, 2], 1: [3, 4, 5], 3: [10, 11]}
+
+
+def test_an_unreadable_file_leaves_no_rewritten_files(tmp_path: Path) -> None:
+    rows = pa.table({"n": pa.array(range(4), pa.int64())})
+    (file,) = write(tmp_path, rows)
+    bins = [FileBin({path: BitMap64([0]).serialize()}, {}, 2**21) for path in (file.path, f"{file.path}.missing")]
+    with pytest.raises(UnreadableFile):
+        write_bins(spec(tmp_path, rows), bins, discard_paths)
+    assert [path.as_uri() for path in tmp_path.rglob("*.parquet")] == [file.path]
 
 
 def test_partitions_of_many_keys_are_distinguished(tmp_path: Path) -> None:
@@ -250,7 +272,7 @@ def test_an_aborted_write_leaves_no_file(tmp_path: Path) -> None:
 def test_a_rewritten_file_has_the_rows_without_the_deleted_ones(tmp_path: Path, deleted_positions: list[int]) -> None:
     rows = pa.table({"n": [10, 11, 12, 13, 14], "s": ["a", None, "c", "d", "e"]})
     (file,) = write(tmp_path, rows)
-    (again,) = write_live_rows(spec(tmp_path, rows), {file.path: BitMap64(deleted_positions).serialize()}, {}, discard_paths)
+    (again,) = write_bins(spec(tmp_path, rows), [FileBin({file.path: BitMap64(deleted_positions).serialize()}, {}, 0)], discard_paths)
     live_rows = pq.read_table(again.path.removeprefix("file://"))
     assert live_rows["n"].to_pylist() == [10 + i for i in range(5) if i not in deleted_positions]
 
@@ -258,9 +280,8 @@ def test_a_rewritten_file_has_the_rows_without_the_deleted_ones(tmp_path: Path, 
 def test_combined_files_keep_their_order_and_get_the_columns_of_the_table(tmp_path: Path) -> None:
     rows = pa.table({"n": [10, 11, 12], "s": ["a", None, "c"]})
     (first,), (older,) = write(tmp_path, rows), write(tmp_path, pa.table({"n": [20, 21]}))
-    (again,) = write_live_rows(
-        spec(tmp_path, rows), {first.path: BitMap64([1]).serialize(), older.path: BitMap64().serialize()}, {}, discard_paths
-    )
+    positions = {first.path: BitMap64([1]).serialize(), older.path: BitMap64().serialize()}
+    (again,) = write_bins(spec(tmp_path, rows), [FileBin(positions, {}, 0)], discard_paths)
     live_rows = pq.read_table(again.path.removeprefix("file://"))
     assert live_rows.to_pylist() == [{"n": 10, "s": "a"}, {"n": 12, "s": "c"}, {"n": 20, "s": None}, {"n": 21, "s": None}]
     assert (again.records, again.nulls["s"]) == (4, 2)
@@ -270,9 +291,8 @@ def test_string_views_and_int96_are_converted(tmp_path: Path) -> None:
     moment = dt.datetime(2024, 1, 2, 3, 4, 5, 678901)
     pq.write_table(pa.table({"s": ["a", "b"], "t": [moment, moment]}), tmp_path / "old.parquet", use_deprecated_int96_timestamps=True)
     empty_table = pa.table({"s": pa.array([], pa.string()), "t": pa.array([], pa.timestamp("us", "UTC"))})
-    (again,) = write_live_rows(
-        spec(tmp_path, empty_table), {(tmp_path / "old.parquet").as_uri(): BitMap64([0]).serialize()}, {}, discard_paths
-    )
+    positions = {(tmp_path / "old.parquet").as_uri(): BitMap64([0]).serialize()}
+    (again,) = write_bins(spec(tmp_path, empty_table), [FileBin(positions, {}, 0)], discard_paths)
     live_rows = pq.read_table(again.path.removeprefix("file://"))
     assert live_rows.to_pylist() == [{"s": "b", "t": moment.replace(tzinfo=dt.timezone.utc)}]
 

@@ -20,7 +20,7 @@ from rowmerge.iceberg import DirectoryOperations, IcebergTable
 from rowmerge.parquet.file_writers import PartitionedWriter
 from rowmerge.parquet.filesystems import open_data_file
 from rowmerge.parquet.outcomes import OutcomeColumns
-from rowmerge.parquet.rewriting import write_live_rows
+from rowmerge.parquet.rewriting import FileBin, write_bins
 from rowmerge.spark.executors import bind_for_executors
 from rowmerge.spark.matching import key_lookup
 from rowmerge.spark.matching.driver_lookup import read_rows_with_keys
@@ -118,9 +118,8 @@ def test_all_operations_of_a_table_use_the_credentials(signed_s3: FaultyS3, form
     assert sorted(read_rows_with_keys("s.t", files, columns, keys)["name"].to_pylist()) == ["n3", "n7"]
 
     first, second = snapshot.files().paths
-    (rewritten_file,) = write_live_rows(
-        write_spec(snapshot.shape), {first: Positions([0]).serialize(), second: Positions([0]).serialize()}, {}, discard_paths
-    )
+    deleted = dict.fromkeys((first, second), Positions([0]).serialize())
+    (rewritten_file,) = write_bins(write_spec(snapshot.shape), [FileBin(deleted, {}, 0)], discard_paths)
     commit(table, FileChanges((AddedFile(**vars(rewritten_file)),), (first, second)))
     assert len(ids(table.snapshot())) == 8 and len(objects(table)) == 3
     table.vacuum(VacuumOptions(retain_hours=0, check_retention=False))
