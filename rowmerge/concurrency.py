@@ -24,8 +24,9 @@ T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
-STORE_THREADS = 8
-"""The number of threads if each of them waits for a remote store."""
+STORE_THREADS, SYNC_THREADS = 8, 32
+"""The number of threads if each of them waits for a remote store, and if each makes files durable: one write of the file system's journal
+serves all files that are synced at the same time."""
 _BATCHES_PER_THREAD = 8
 _MAX_BACKGROUND_THREADS = 8
 
@@ -60,8 +61,8 @@ def run_both(first: Callable[[], S], second: Callable[[], T]) -> tuple[S, T]:
     return first_result, second_result
 
 
-def map_concurrently(function: Callable[[S], T], items: Sequence[S]) -> list[T]:
-    """Apply a function to items in STORE_THREADS threads and return the results, in the order of the items.
+def map_concurrently(function: Callable[[S], T], items: Sequence[S], threads: int = STORE_THREADS) -> list[T]:
+    """Apply a function to items in several threads and return the results, in the order of the items.
 
     A single item needs no thread. Raises the error of the first item that fails. Started items finish before the error is raised, and later
     items do not start.
@@ -69,8 +70,9 @@ def map_concurrently(function: Callable[[S], T], items: Sequence[S]) -> list[T]:
     Args:
         function: The function, which other threads call.
         items: The arguments of the calls.
+        threads: The number of threads.
     """
-    return list(map_in_batches(function, items, STORE_THREADS))
+    return list(map_in_batches(function, items, threads))
 
 
 def map_in_batches(function: Callable[[S], T], items: Sequence[S], threads: int) -> Generator[T, None, None]:

@@ -18,7 +18,7 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import LocalStore, from_url
 
-from rowmerge.concurrency import run_concurrently
+from rowmerge.concurrency import SYNC_THREADS, map_concurrently
 from rowmerge.errors import StorageError
 from rowmerge.storage.configuration import FilesystemOptions, StorageConfiguration
 from rowmerge.storage.disk import list_files, list_folder_names, remove_empty_folders, sync_file, sync_folder, write_file
@@ -258,8 +258,8 @@ class Storage:
             return
         files = [file for path in paths if (file := local_path(path)) is not None]
         try:
-            run_concurrently([partial(sync_file, file) for file in files])
-            run_concurrently([partial(sync_folder, folder) for folder in {file.parent for file in files}])
+            map_concurrently(sync_file, files, SYNC_THREADS)
+            map_concurrently(sync_folder, list({file.parent for file in files}), SYNC_THREADS)
         except OSError as error:
             raise StorageError(f"file://{error.filename}", self.reason_of(error)) from error
 

@@ -145,7 +145,7 @@ def test_without_combinations_each_key_is_looked_up_separately() -> None:
 class Files:
     """Two data files of 1,000 rows in row groups of 300. `k` is the row's number, `v` is ten times `k`, and `p` is a partition column.
 
-    `are_whole`: whether a lookup reads all columns of the files at once, because it knows that the files are small.
+    `are_whole`: whether a lookup gets the size of the files, so that it reads all their columns at once.
     """
 
     columns = pa.schema([("k", pa.int64()), ("v", pa.int32()), ("p", pa.string())])
