@@ -73,7 +73,6 @@ def main(words: list[str] | None = None) -> None:
             "repetitions": arguments.repetitions,
             "seconds": arguments.seconds,
             "prepared": False,
-            "many_files": False,
         }
         python = ENGINES[engine].python(peers)
         if arguments.cold:
@@ -81,6 +80,7 @@ def main(words: list[str] | None = None) -> None:
         else:
             work(run, job, python, arguments.patience)
         run.write(arguments.out)
+        Tables(folder).delete_removed()
     disagreements = run.disagreements()
     failed = [f"{case.engine}, scenario {case.scenario}: {case.failed}" for case in run.cases if case.failed]
     print("\n".join([*disagreements, *failed]) or f"all engines end with the same rows; {arguments.out}", file=sys.stderr)

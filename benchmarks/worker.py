@@ -31,21 +31,18 @@ class Worker:
     - `repetitions`: the number of repetitions after the first.
     - `seconds`: the time after which a scenario is not repeated again.
     - `prepared`: whether another process of the engine already configured the tables.
-    - `many_files`: whether tables that are no longer needed stay until the last engine has run (see `benchmarks.tables`).
     """
 
     def __init__(self, engine: Engine, tables: Tables, job: Mapping[str, Any], begun: float) -> None:
         self._engine, self._tables, self._sources = engine, tables, job["sources"]
         self._repetitions, self._seconds = job["repetitions"], job["seconds"]
-        self._were_prepared, self._may_delete = job["prepared"], not job["many_files"]
+        self._were_prepared = job["prepared"]
         self._prepared: dict[str, Path] = {}
         self._begun = begun
 
     def run(self, scenario: Scenario) -> None:
         """Run all repetitions of a scenario. The first one opens the table for the first time."""
         start = time.perf_counter()
-        if self._may_delete:
-            self._tables.delete_removed()
         table_folder = self._table(scenario)
         place = self._tables.bring_back(self._engine.format, table_folder)
         # The time of copying the table does not count.

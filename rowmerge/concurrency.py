@@ -24,9 +24,10 @@ T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
-STORE_THREADS, SYNC_THREADS = 8, 32
-"""The number of threads if each of them waits for a remote store, and if each makes files durable: one write of the file system's journal
-serves all files that are synced at the same time."""
+STORE_THREADS = 8
+"""The number of threads if each of them waits for a remote store."""
+SYNC_THREADS = 32
+"""The number of threads that make files durable. One write of the file system's journal serves all files that are synced together."""
 _BATCHES_PER_THREAD = 8
 _MAX_BACKGROUND_THREADS = 8
 

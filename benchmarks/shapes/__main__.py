@@ -16,7 +16,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from dataclasses import asdict
 from datetime import datetime, timezone
 from fnmatch import fnmatch
 from pathlib import Path
@@ -31,6 +30,8 @@ OURS = {"delta": ("ours", "ours-cow"), "iceberg": ("ours-iceberg-mor", "ours-ice
 LIMIT = {"delta": "limit-spark", "iceberg": "limit-spark-iceberg"}
 ON_JVM = {"delta": ("delta-spark-dv", "delta-spark"), "iceberg": ("iceberg-spark-mor", "iceberg-spark-cow")}
 NOT_IN_DELTA_RS = ("delete+insert", "insert_overwrite")
+SCALE = 0.2
+"""The default scale. With a scale of 1, the grid takes seven hours on two cores."""
 REPETITIONS, SECONDS, PATIENCE = 3, 30.0, 600.0
 """The repetitions after the first one, the seconds within which they begin, and the seconds after which an engine has failed."""
 
@@ -54,7 +55,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="benchmarks.shapes", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--cells", default="", help="numbers and ranges with commas, such as 0-9,17; all cells by default")
-    parser.add_argument("--scale", type=float, default=1.0, help="the rows of the tables, as a share of 5 million")
+    parser.add_argument("--scale", type=float, default=SCALE, help="the rows of the tables, as a share of 5 million")
     parser.add_argument("--engines", default="*", help="patterns with commas")
     parser.add_argument(
         "--folder", type=Path, default=Path(tempfile.gettempdir()) / "rowmerge-shapes", help="the table of one cell at a time"
@@ -88,18 +89,18 @@ def _run_cell(name: str, scale: float, engines: list[str], folder: Path, peers: 
     for engine in engines:
         run = Run(0.0, f"{datetime.now(timezone.utc):%Y-%m-%d}", machine())
         job: dict[str, Any] = {"engine": engine, "folder": str(folder), "peers": str(peers.folder), "scenarios": [name], "sources": sources}
-        job |= {"repetitions": REPETITIONS, "seconds": SECONDS, "prepared": False, "many_files": True}
+        job |= {"repetitions": REPETITIONS, "seconds": SECONDS, "prepared": False}
         work(run, job, ENGINES[engine].python(peers), PATIENCE)
-        _append(out, name, engine, run)
+        _append(out, name, scale, engine, run)
     shutil.rmtree(folder, ignore_errors=True)
-    os.sync()  # ext4 avoids the inodes of deleted files for five minutes instead of one if the deletions are not on the disk
+    os.sync()  # otherwise, ext4 avoids the inodes of deleted files for five minutes instead of one
 
 
-def _append(out: Path, name: str, engine: str, run: Run) -> None:
+def _append(out: Path, name: str, scale: float, engine: str, run: Run) -> None:
     (case,) = run.cases
-    result: dict[str, Any] = {"cell": name, "levels": asdict(cell_named(name)), "engine": engine, "date": run.date, "machine": run.machine}
-    result |= {"versions": run.versions, "started": run.started.get(engine), "rows": case.rows, "failed": case.failed}
-    result["repetitions"] = case.repetitions
+    result: dict[str, Any] = {"cell": name, "levels": cell_named(name).levels, "scale": scale, "engine": engine, "date": run.date}
+    result |= {"machine": run.machine, "versions": run.versions, "started": run.started.get(engine), "rows": case.rows}
+    result |= {"failed": case.failed, "repetitions": case.repetitions}
     with out.open("a") as file:
         file.write(json.dumps(result) + "\n")
 

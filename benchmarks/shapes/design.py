@@ -26,7 +26,7 @@ Pair = tuple[tuple[str, str], tuple[str, str]]
 
 @dataclass(frozen=True)
 class Cell:
-    """One table and one statement: a level of each factor. `scale`: the rows of the table, as a share of the full size."""
+    """One table and one statement: a level of each factor. `scale`: the rows of the table, as a share of 5 million."""
 
     statement: str
     key: str
@@ -40,13 +40,19 @@ class Cell:
 
     @property
     def rows(self) -> int:
-        """The number of rows of the table."""
-        return round(self.scale * (200_000 if self.width == "200" else 5_000_000))
+        """The number of rows of the table, at most 200,000 with 200 columns."""
+        rows = round(self.scale * 5_000_000)
+        return min(rows, 200_000) if self.width == "200" else rows
+
+    @property
+    def levels(self) -> dict[str, str]:
+        """The level of each factor."""
+        return {name: getattr(self, name) for name in FACTORS}
 
     @property
     def pairs(self) -> set[Pair]:
         """The pairs of levels that the cell covers."""
-        return set(combinations(((name, getattr(self, name)) for name in FACTORS), 2))
+        return set(combinations(self.levels.items(), 2))
 
 
 def is_possible(levels: dict[str, str]) -> bool:

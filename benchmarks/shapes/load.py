@@ -22,7 +22,7 @@ def load(folder: Path, name: str, scale: float) -> None:
     Args:
         folder: The folder of the tables of all engines (`Tables`). The sources are in its subfolder `sources`.
         name: The name of the cell.
-        scale: The rows of the table, as a share of the full size.
+        scale: The rows of the table, as a share of 5 million.
     """
     cell, tables, sources = replace(cell_named(name), scale=scale), Tables(folder), folder / "sources"
     for old in (tables.loaded_folder(cell.format, name), sources, folder / "rows"):

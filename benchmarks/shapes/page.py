@@ -26,7 +26,7 @@ Each cell of the grid is one table and one statement. A seed determines the cell
 
 {factors}
 
-Tables have 5 million rows, or 200,000 with 200 columns. `share` is the changed rows in percent. An `update` reads a column of the target. A
+Tables with 200 columns have at most 200,000 rows. `share` is the changed rows in percent. An `update` reads a column of the target. A
 table with the state `20 merges` got 20 upserts of 1,000 rows each, from the engine itself. These pairs do not
 exist: {impossible}. An `insert_overwrite` without partitions replaces all rows.
 
@@ -141,10 +141,12 @@ def _section(seed: int, by_cell: Mapping[str, Results]) -> str:
     versions = {
         name: version for results in by_cell.values() for result in results.values() for name, version in result["versions"].items()
     }
+    scales = sorted({result["scale"] for results in by_cell.values() for result in results.values()})
     dates = sorted({result["date"] for results in by_cell.values() for result in results.values()})
     lines = [
         f"\n## Seed {seed}\n",
-        f"{len(by_cell)} of {len(cells(seed))} cells. {dates[0]} to {dates[-1]}; {machine}; "
+        f"{len(by_cell)} of {len(cells(seed))} cells. Tables of {' and '.join(map(_millions, scales))} rows. "
+        f"{dates[0]} to {dates[-1]}; {machine}; "
         f"{', '.join(f'{name} {version}' for name, version in sorted(versions.items()))}.\n",
         "| ratio | goal | cells | reach the goal | median | worst |",
         "| --- | --- | ---: | ---: | ---: | ---: |",
@@ -155,6 +157,10 @@ def _section(seed: int, by_cell: Mapping[str, Results]) -> str:
         *_seconds(seed, by_cell),
     ]
     return "\n".join(lines)
+
+
+def _millions(scale: float) -> str:
+    return f"{5 * scale:g} million"
 
 
 def _values(comparison: Comparison, by_cell: Mapping[str, Results]) -> list[float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
@@ -16,9 +16,18 @@ import pyarrow.parquet as pq
 from rowmerge.parquet.bitmaps import deserialize
 from rowmerge.parquet.calendars import to_gregorian
 from rowmerge.parquet.data_files import StoredColumns
-from rowmerge.parquet.filesystems import BYTES_WITHOUT_THREADS, Options, as_unreadable_file, open_data_file
+from rowmerge.parquet.filesystems import BYTES_WITHOUT_THREADS, Options, UnreadableFile, as_unreadable_file, open_data_file
 from rowmerge.parquet.fitting import column_paths, fields_at, to_table_rows
-from rowmerge.parquet.small_files import DELETED, PARTITION_PREFIX, PATH, SPARK_PATH, SmallFilesSpec, read_small_files
+from rowmerge.parquet.small_files import (
+    DELETED,
+    FILE_INDEX,
+    FILE_NAME,
+    PARTITION_PREFIX,
+    PATH,
+    ROW_POSITION,
+    SmallFilesSpec,
+    read_small_files,
+)
 from rowmerge.parquet.source_keys import FoundRows, NumpyArray, SourceKeys
 
 _GROUPS_PER_THREAD, _MAX_FILES_AT_ONCE, _MAX_BYTES_AT_ONCE = 2, 128, 32 * 1024 * 1024
@@ -26,16 +35,12 @@ _GROUPS_PER_THREAD, _MAX_FILES_AT_ONCE, _MAX_BYTES_AT_ONCE = 2, 128, 32 * 1024 *
 the open files of a thread in a remote store, whose content is in memory."""
 
 
-_MAX_WHOLE_FILE_BYTES, _MAX_WHOLE_FILE_COLUMNS = 1024 * 1024, 24
+_MAX_WHOLE_FILE_BYTES, _MAX_WHOLE_FILE_COLUMNS = 256 * 1024, 24
 """The maximum size in bytes of a file of which the lookup reads all needed columns at once, and the maximum number of these columns."""
 
 
-_ADDRESS_COLUMNS = ("\0file", "\0position")
-"""The names of the columns that `_search_whole_files` adds: the index of each row's file in the list, and the row's position."""
-
-
-class RowsWithKeys(NamedTuple):
-    """Rows that have a key of the source, of one or several files.
+class AddressedRows(NamedTuple):
+    """Rows of one or several files, with their addresses.
 
     `file_indexes`: the index of each row's file in the list of files. `positions`: the position of each row in its file.
     """
@@ -66,7 +71,7 @@ class LookedUpFile:
         partition: By column name, the partition values of columns that the file lacks.
         filesystem_options: The arguments of Arrow's file systems, including credentials.
         row_count: The number of rows including deleted rows, 0 if it is unknown.
-        size: The size in bytes.
+        size: The size in bytes, 0 if it is unknown.
     """
 
     path: str
@@ -142,7 +147,7 @@ def files_at_once(files: Sequence[LookedUpFile], keys: SourceKeys, threads: int)
     return groups
 
 
-def find_rows(files: Sequence[LookedUpFile], columns: pa.Schema, keys: SourceKeys) -> Iterator[RowsWithKeys]:
+def find_rows(files: Sequence[LookedUpFile], columns: pa.Schema, keys: SourceKeys) -> Iterator[AddressedRows]:
     """Yield the live rows that have a key of the source, for each row group or for several small files.
 
     Args:
@@ -154,11 +159,10 @@ def find_rows(files: Sequence[LookedUpFile], columns: pa.Schema, keys: SourceKey
         UnreadableFile: A file is missing or unreadable.
     """
     if _are_read_whole(files, columns):
-        for rows, found_rows in _search_whole_files(files, columns, keys):
-            matching_rows = rows.take(pa.array(found_rows.indexes))
-            addresses = (matching_rows[name].to_numpy() for name in _ADDRESS_COLUMNS)
-            yield RowsWithKeys(matching_rows.select(columns.names), *addresses)
-        return
+        # A file without a matching row may be unreadable in another column. The lookup in two steps does not read it, or names the file.
+        with suppress(UnreadableFile, pa.ArrowException):
+            yield from list(_find_rows_of_whole_files(files, columns, keys))
+            return
     other_names = set(columns.names).difference(path[0] for path in keys.paths if len(path) == 1)
     for matches in _matching_rows(files, columns, keys):
         row_group, file = matches.row_group, files[matches.row_group.file_index]
@@ -166,14 +170,22 @@ def find_rows(files: Sequence[LookedUpFile], columns: pa.Schema, keys: SourceKey
         tables = [row_group.key_table, _read_row_group(row_group.source, row_group.group, other_columns, file)]
         with as_unreadable_file(file.path, file.filesystem_options):
             rows = _take_rows(tables, pa.array(matches.indexes), columns)
-        yield RowsWithKeys(rows, np.full(rows.num_rows, row_group.file_index), matches.positions)
+        yield AddressedRows(rows, np.full(rows.num_rows, row_group.file_index), matches.positions)
+
+
+def _find_rows_of_whole_files(files: Sequence[LookedUpFile], columns: pa.Schema, keys: SourceKeys) -> Iterator[AddressedRows]:
+    """Yield the live rows of small files that have a key of the source."""
+    for rows, matches in _search_whole_files(files, columns, keys):
+        matching_rows = rows.take(pa.array(matches.indexes))
+        addresses = (matching_rows[name].to_numpy() for name in (FILE_INDEX, ROW_POSITION))
+        yield AddressedRows(matching_rows.select(columns.names), *addresses)
 
 
 def _are_read_whole(files: Sequence[LookedUpFile], columns: pa.Schema) -> bool:
     """Return whether the lookup reads all columns of these files at once, and searches the rows of all files together.
 
-    To open a small file, and to convert its columns, takes longer than to read columns of rows without a key. Several threads wait for
-    files in a remote store, so they are read one by one.
+    The time to open a small file, and to convert its columns, exceeds that to read other columns of rows without a key. Files in a remote
+    store are excluded: threads already wait for several of them.
     """
     is_small = all(0 < file.size <= _MAX_WHOLE_FILE_BYTES and file.path.startswith("file:") for file in files)
     have_one_layout = all(file.stored_columns is files[0].stored_columns for file in files)
@@ -181,25 +193,31 @@ def _are_read_whole(files: Sequence[LookedUpFile], columns: pa.Schema) -> bool:
 
 
 def _search_whole_files(files: Sequence[LookedUpFile], columns: pa.Schema, keys: SourceKeys) -> Iterator[tuple[pa.Table, FoundRows]]:
-    """Yield the live rows of several small files, with `_ADDRESS_COLUMNS`, and which of them have a key of the source."""
+    """Yield live rows of several small files, with FILE_INDEX and ROW_POSITION, and which of them have a key of the source.
+
+    FILE_INDEX is the index of the file in the list. One search covers many rows, because it may hash all keys again.
+    """
     stored_columns = files[0].stored_columns
     file_list = {
         PATH: pa.array([file.path for file in files]),
-        SPARK_PATH: pa.array(range(len(files)), pa.int64()),
+        FILE_NAME: pa.array(range(len(files)), pa.int64()),
         DELETED: pa.array([_deleted_positions(file).tobytes() for file in files], pa.binary()),
     }
     for name in set(stored_columns.missing_columns) & set(columns.names):
         values = [file.partition.get(name) for file in files]
         file_list[f"{PARTITION_PREFIX}{name}"] = pa.array(values, columns.field(name).type)
-    spec = SmallFilesSpec(
-        columns,
-        stored_columns,
-        address_columns=_ADDRESS_COLUMNS,
-        filesystem_options=files[0].filesystem_options,
-        min_batch_rows=keys.min_rows_at_once,
-    )
+    options = files[0].filesystem_options
+    spec = SmallFilesSpec(columns, stored_columns, address_columns=(FILE_INDEX, ROW_POSITION), filesystem_options=options)
+    batches, row_count, byte_count = list[pa.RecordBatch](), 0, 0
     for batch in read_small_files(spec, pa.table(file_list)):
-        rows = pa.Table.from_batches([batch])
+        batches.append(batch)
+        row_count, byte_count = row_count + batch.num_rows, byte_count + batch.nbytes
+        if row_count >= keys.min_rows_at_once or byte_count >= _MAX_BYTES_AT_ONCE:
+            rows = pa.Table.from_batches(batches)
+            yield rows, keys.find_rows(rows)
+            batches, row_count, byte_count = [], 0, 0
+    if batches:
+        rows = pa.Table.from_batches(batches)
         yield rows, keys.find_rows(rows)
 
 
@@ -233,25 +251,32 @@ def find_positions(
     """
     nothing_matches = np.zeros(0, dtype=np.int64)  # `np.concatenate` needs at least one array
     positions, key_ids = [[nothing_matches] for _ in files], [[nothing_matches] for _ in files]
-    # Of a struct, the lookup reads only the fields that are keys.
-    if all(len(path) == 1 for path in keys.paths) and _are_read_whole(files, columns):
-        matches_by_file = _matches_in_whole_files(files, columns, keys)
-    else:
-        row_groups = _matching_rows(files, columns, keys)
-        matches_by_file = ((matches.row_group.file_index, matches.positions, matches.key_ids) for matches in row_groups)
-    for file_index, file_positions, file_key_ids in matches_by_file:
+    for file_index, file_positions, file_key_ids in _find_matches_by_file(files, columns, keys):
         positions[file_index].append(file_positions)
         if with_key_ids:
             key_ids[file_index].append(file_key_ids)
     return [(np.concatenate(arrays), np.concatenate(ids)) for arrays, ids in zip(positions, key_ids, strict=True)]
 
 
-def _matches_in_whole_files(
+def _find_matches_by_file(
     files: Sequence[LookedUpFile], columns: pa.Schema, keys: SourceKeys
 ) -> Iterator[tuple[int, NumpyArray, NumpyArray]]:
-    """Yield the index of a small file, and the positions and key ids of its live rows that have a key of the source."""
+    """Yield the index of a file, and the positions and key ids of its live rows that have a key of the source."""
+    # Of a struct, the lookup in two steps reads only the fields that are keys.
+    if all(len(path) == 1 for path in keys.paths) and _are_read_whole(files, columns):
+        with suppress(UnreadableFile, pa.ArrowException):  # the lookup in two steps names the file
+            yield from list(_find_matches_in_whole_files(files, columns, keys))
+            return
+    for matches in _matching_rows(files, columns, keys):
+        yield matches.row_group.file_index, matches.positions, matches.key_ids
+
+
+def _find_matches_in_whole_files(
+    files: Sequence[LookedUpFile], columns: pa.Schema, keys: SourceKeys
+) -> Iterator[tuple[int, NumpyArray, NumpyArray]]:
+    """Yield the same as `_find_matches_by_file` for small files."""
     for rows, matches in _search_whole_files(files, columns, keys):
-        file_indexes, positions = (rows[name].to_numpy()[matches.indexes] for name in _ADDRESS_COLUMNS)
+        file_indexes, positions = (rows[name].to_numpy()[matches.indexes] for name in (FILE_INDEX, ROW_POSITION))
         ends = np.searchsorted(file_indexes, range(len(files) + 1))  # the rows of a file follow each other
         for index, (start, end) in enumerate(pairwise(ends)):
             if start < end:

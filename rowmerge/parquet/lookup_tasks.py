@@ -15,7 +15,7 @@ from rowmerge.concurrency import STORE_THREADS, map_ahead
 from rowmerge.parquet.bitmaps import serialize
 from rowmerge.parquet.data_files import StoredColumns
 from rowmerge.parquet.filesystems import Options
-from rowmerge.parquet.key_lookup import LookedUpFile, RowsWithKeys, files_at_once, find_positions, find_rows
+from rowmerge.parquet.key_lookup import AddressedRows, LookedUpFile, files_at_once, find_positions, find_rows
 from rowmerge.parquet.source_keys import NumpyArray, SourceKeys
 
 Result = TypeVar("Result")
@@ -61,7 +61,7 @@ def rows_task(spec: LookupSpec, file_lists: Sequence[bytes], ids_per_list: int, 
         address_columns: The names of two additional columns: the number of a row's file as a string, and the row's position in the file.
     """
 
-    def find_in_files(files: Sequence[LookedUpFile]) -> list[RowsWithKeys]:
+    def find_in_files(files: Sequence[LookedUpFile]) -> list[AddressedRows]:
         return list(find_rows(files, spec.columns, spec.keys))
 
     def look_up(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -81,7 +81,8 @@ def positions_task(spec: LookupSpec, file_lists: Sequence[bytes], max_rows: int 
     Args:
         spec: The keys and the columns.
         file_lists: The files of each task, as pickled lists of the fields of `TaskFile`.
-        max_rows: The number of rows after which a task stops, None for no limit. The driver then has more rows than it accepts.
+        max_rows: The number of rows after which a task stops at the end of a group of files, None for no limit. The driver then has more
+            rows than it accepts.
         with_key_ids: Whether to return the key id of each row, as an int64 array.
     """
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -17,21 +17,20 @@ from rowmerge.parquet.dictionaries import text_columns_with_dictionary
 from rowmerge.parquet.file_writers import PartitionedWriter
 from rowmerge.parquet.filesystems import Options, open_data_file, read_tables
 from rowmerge.parquet.fitting import file_column_indexes, to_table_rows
-from rowmerge.parquet.small_files import DELETED, PATH, SPARK_PATH, SmallFilesSpec, read_small_files
+from rowmerge.parquet.partitions import comparable_partition
+from rowmerge.parquet.small_files import DELETED, FILE_INDEX, FILE_NAME, PATH, ROW_POSITION, SmallFilesSpec, read_small_files
 
 _BATCH_ROWS, _MIN_BATCH_ROWS, _BATCH_BYTES = 131_072, 1_024, 32 * 1024 * 1024
 """The maximum and the minimum number of rows of a file that are in memory at the same time, and the size in bytes of wide rows."""
 _MAX_SMALL_BIN_BYTES, _MAX_BYTES_TOGETHER = 1024 * 1024, 8 * 1024 * 1024
 """The maximum total size in bytes of the files of a small bin, and of all files that are read together."""
-_ADDRESS_COLUMNS = ("\0file", "\0position")
-"""The names of the columns with the index of each row's file in the list of files, and with the row's position."""
 
 
 class FileBin(NamedTuple):
     """Files of one partition whose live rows are written into the same new files.
 
     `deleted_positions`: by path of each file, the serialized bitmap of the positions of its deleted rows. `partition`: the partition values
-    of the files by name of the field. `size`: the total size of the files in bytes.
+    of the files by name of the field. `size`: the total size of the files in bytes, 0 if it is unknown.
     """
 
     deleted_positions: Mapping[str, bytes]
@@ -54,32 +53,36 @@ def write_bins(spec: WriteSpec, bins: Sequence[FileBin], delete_files: Callable[
     Raises:
         UnreadableFile: A file is missing or unreadable.
     """
-    messages = list[FileMessage]()
-    for bins_at_once in _divide(spec, bins):
-        writer = PartitionedWriter(spec)
-        try:
+    messages, writer = list[FileMessage](), PartitionedWriter(spec)
+    try:
+        for bins_at_once in _divide(spec, bins):
             for partition, rows in _live_rows_of_bins(spec, bins_at_once):
                 if spec.partition_values_in_files:
                     writer.write(rows)  # the partition spec may be newer than the files, so the writer computes the partition of each row
                 else:
                     writer.write_partition(dict(partition), rows)
             messages += writer.close()
-        except BaseException:
-            delete_files([*writer.abort(), *(message.path for message in messages)], spec.filesystem_options)
-            raise
+            writer = PartitionedWriter(spec)
+    except BaseException:
+        delete_files([*(message.path for message in messages), *writer.abort()], spec.filesystem_options)
+        raise
     return messages
 
 
 def _divide(spec: WriteSpec, bins: Sequence[FileBin]) -> Iterator[Sequence[FileBin]]:
-    """Divide bins into groups of small bins whose files are read together, and bins that are read alone."""
-    group, size = list[FileBin](), 0
+    """Divide bins into groups: small bins of different partitions, whose files are read together, and each of the other bins alone.
+
+    One writer writes a group, so that two bins of one partition would get the same new files.
+    """
+    group, size, partitions = list[FileBin](), 0, set[Hashable]()
     for bin_ in bins:
-        is_small = bin_.size <= _MAX_SMALL_BIN_BYTES and _can_read_together(spec, bin_.deleted_positions)
-        if group and (not is_small or size + bin_.size > _MAX_BYTES_TOGETHER):
+        partition = comparable_partition(bin_.partition)
+        is_small = 0 < bin_.size <= _MAX_SMALL_BIN_BYTES and _can_read_together(spec, bin_.deleted_positions)
+        if group and (not is_small or partition in partitions or size + bin_.size > _MAX_BYTES_TOGETHER):
             yield group
-            group, size = [], 0
+            group, size, partitions = [], 0, set()
         if is_small:
-            group, size = [*group, bin_], size + bin_.size
+            group, size, partitions = [*group, bin_], size + bin_.size, {*partitions, partition}
         else:
             yield [bin_]
     if group:
@@ -115,7 +118,7 @@ def _live_rows_read_together(spec: WriteSpec, bins: Sequence[FileBin]) -> Iterat
         spec.schema,
         StoredColumns(spec.file_schema, spec.by_field_id, missing_columns=()),
         spec.initial_values,
-        address_columns=_ADDRESS_COLUMNS,
+        address_columns=(FILE_INDEX, ROW_POSITION),
         filesystem_options=spec.filesystem_options,
         uses_threads=True,
     )
@@ -123,12 +126,12 @@ def _live_rows_read_together(spec: WriteSpec, bins: Sequence[FileBin]) -> Iterat
     bin_of_file = np.repeat(range(len(bins)), [len(bin_.deleted_positions) for bin_ in bins])
     file_list = {
         PATH: pa.array([path for path, _ in deleted_positions]),
-        SPARK_PATH: pa.array(range(len(deleted_positions)), pa.int64()),
+        FILE_NAME: pa.array(range(len(deleted_positions)), pa.int64()),
         DELETED: pa.array([deserialize(bitmap).astype(np.int64).tobytes() for _, bitmap in deleted_positions], pa.binary()),
     }
     for batch in read_small_files(columns, pa.table(file_list)):
         rows = pa.Table.from_batches([batch])
-        bin_of_row = bin_of_file[rows[_ADDRESS_COLUMNS[0]].to_numpy()]
+        bin_of_row = bin_of_file[rows[FILE_INDEX].to_numpy()]
         rows, ends = rows.select(spec.schema.names), np.searchsorted(bin_of_row, range(len(bins) + 1))
         for bin_, (start, end) in zip(bins, pairwise(ends.tolist()), strict=True):
             if start < end:

@@ -22,11 +22,13 @@ from rowmerge.parquet.data_files import StoredColumns
 from rowmerge.parquet.filesystems import MAX_CONTENT_BYTES, Options, UnreadableFile, filesystem_of, read_tables, safe_reason
 from rowmerge.parquet.fitting import file_column_indexes, has_field_ids, to_table_rows
 
-PATH, SPARK_PATH, DELETED, PARTITION_PREFIX = "path", "spark_path", "deleted", "partition "
-"""The columns of a list of files: the path, its spelling in Spark, and the positions of deleted rows as the bytes of an ascending int64
-array, or NULL. A partition column that the files lack is also in the list, under its name with a prefix."""
+PATH, FILE_NAME, DELETED, PARTITION_PREFIX = "path", "file_name", "deleted", "partition "
+"""The columns of a list of files: the path, the file's value in the first address column, and the positions of deleted rows as the bytes of
+an ascending int64 array, or NULL. A partition column that the files lack is also in the list, under its name with a prefix."""
+FILE_INDEX, ROW_POSITION = "\0file index", "\0row position"
+"""The names of address columns on the driver and in tasks, which no column of a table has."""
 _BATCH_ROWS, _BATCH_BYTES = 65_536, 16 * 1024 * 1024
-"""A batch of rows is complete when it has one of these numbers of rows and bytes, or more if the spec requires it."""
+"""A batch of rows is complete when it has one of these numbers of rows and bytes."""
 
 
 @dataclass(frozen=True)
@@ -37,10 +39,9 @@ class SmallFilesSpec:
         schema: The columns to read, under the names and with the types of the table.
         stored_columns: The same columns as the files store them.
         initial_values: By name in the table, the values of columns that a file lacks, as arrays of one value. Other values are NULL.
-        address_columns: The names of two additional columns, for the path of a row's file and the row's position; empty for none.
+        address_columns: The names of two additional columns, for the name of a row's file and the row's position; empty for none.
         filesystem_options: The arguments of Arrow's file systems, including credentials.
         uses_threads: Whether threads decode the columns of large row groups.
-        min_batch_rows: The minimum number of rows of a batch, except the last one.
     """
 
     schema: pa.Schema
@@ -49,7 +50,6 @@ class SmallFilesSpec:
     address_columns: tuple[str, ...] = ()
     filesystem_options: Options = field(default_factory=dict, repr=False)
     uses_threads: bool = False
-    min_batch_rows: int = 0
 
 
 @dataclass(frozen=True)
@@ -97,8 +97,7 @@ def read_small_files(spec: SmallFilesSpec, files: pa.Table) -> Iterator[pa.Recor
     for piece in _pieces(spec, files[PATH].to_pylist()):
         # Rows of files with one schema are converted together, because the conversion of a column takes a fixed time.
         has_other_schema = bool(pending) and not piece.rows.schema.equals(pending[0].rows.schema, check_metadata=True)
-        is_full = (row_count >= _BATCH_ROWS or size >= _BATCH_BYTES) and row_count >= spec.min_batch_rows
-        if is_full or has_other_schema:
+        if has_other_schema or row_count >= _BATCH_ROWS or size >= _BATCH_BYTES:
             yield from _live_rows(spec, files, pending, deleted)
             pending, row_count, size = [], 0, 0
         pending.append(piece)
@@ -197,7 +196,7 @@ def _live_rows(
     if spec.address_columns:
         positions = [np.arange(piece.start, piece.start + piece.rows.num_rows, dtype=np.int64) for piece in pieces]
         path_column, position_column = spec.address_columns
-        rows = rows.append_column(path_column, files[SPARK_PATH].take(file_of_row))
+        rows = rows.append_column(path_column, files[FILE_NAME].take(file_of_row))
         rows = rows.append_column(position_column, pa.array(np.concatenate(positions)))
     live_rows = _without_deleted(rows, [deleted[piece.index] for piece in pieces], pieces)
     yield from live_rows.combine_chunks().to_batches()

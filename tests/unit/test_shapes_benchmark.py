@@ -14,7 +14,6 @@ from benchmarks.scenarios import steps_of
 from benchmarks.shapes import page
 from benchmarks.shapes.__main__ import engines_of
 from benchmarks.shapes.design import (
-    FACTORS,
     Cell,
     cell_named,
     cell_names,
@@ -35,7 +34,7 @@ CELLS = cell_names(SEED)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_the_cells_cover_every_possible_pair_of_levels(seed: int) -> None:
     design = cells(seed)
-    assert len(design) >= 72 and all(is_possible({name: getattr(cell, name) for name in FACTORS}) for cell in design)
+    assert len(design) >= 72 and all(is_possible(cell.levels) for cell in design)
     assert set().union(*(cell.pairs for cell in design)) == possible_pairs()
     assert impossible_pairs() == {(("partitions", "transform"), ("format", "delta"))}
     assert cells(seed) == design != cells(seed + 10)
@@ -51,7 +50,7 @@ def test_each_peer_runs_in_at_least_twenty_cells() -> None:
 @pytest.mark.full_suite("it writes the tables of 80 cells, and verifies only the benchmark")
 @pytest.mark.parametrize("name", CELLS)
 def test_the_source_of_a_cell_changes_the_share_of_the_rows(name: str, tmp_path: Path) -> None:
-    cell = replace(cell_named(name), scale=0.01 if cell_named(name).width == "200" else SCALE)
+    cell = replace(cell_named(name), scale=SCALE)
     files = [str(file) for file in write_table(cell, tmp_path)]
     write_source(cell, tmp_path / "source.parquet")
     with duckdb.connect() as connection:
@@ -106,13 +105,14 @@ def test_the_page_counts_the_cells_that_reach_each_goal(tmp_path: Path) -> None:
     lines = []
     for engine, (first, warm) in seconds.items():
         repetitions = [{"seconds": {"": each}, "memory": 3 << 30, "memory_of_java": 2 << 30} for each in (first, warm)]
-        levels = {factor: getattr(cell_named(name), factor) for factor in FACTORS}
-        result = {"cell": name, "levels": levels, "engine": engine, "date": "2026-01-01", "machine": {"cores": "2"}, "versions": {}}
+        result = {"cell": name, "levels": cell_named(name).levels, "scale": 0.2, "engine": engine, "date": "2026-01-01"}
+        result |= {"machine": {"cores": "2"}, "versions": {}}
         lines.append(json.dumps({**result, "rows": None, "failed": None, "repetitions": repetitions}))
     results = tmp_path / "results.jsonl"
     results.write_text("\n".join(lines) + "\n")
     page.main([str(results), "--docs", str(tmp_path)])
     text = (tmp_path / "performance_shapes.md").read_text()
+    assert "1 of 80 cells. Tables of 1 million rows." in text
     assert "| delta-rs / copy-on-write | ≥ 1 in 90%, never below 0.7 | 1 | 0% | 0.50 | 0.50 |" in text
     assert "| delta-rs / auto | ≥ 1.5 in 90%, never below 1 | 1 | 100% | 2.00 | 2.00 |" in text
     assert "| ours / bare Spark jobs | ≤ 1.7 in 50% | 1 | 0% | 2.00 | 2.00 |" in text

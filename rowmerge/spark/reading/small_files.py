@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from rowmerge.parquet import small_files
 from rowmerge.parquet.data_files import StoredColumns
-from rowmerge.parquet.small_files import DELETED, PARTITION_PREFIX, PATH, SPARK_PATH, SmallFilesSpec
+from rowmerge.parquet.small_files import DELETED, FILE_NAME, PARTITION_PREFIX, PATH, SmallFilesSpec
 from rowmerge.spark.executors import bind_for_executors
 from rowmerge.spark.reading.data_files import ADDRESS_FIELDS, lineage_columns, spark_path
 from rowmerge.spark.reading.deleted_rows import deleted_rows
@@ -133,7 +133,7 @@ def _file_lists(snapshot: Snapshot, layout: FileLayout, files: FileListing, dele
     paths, sizes = files.paths, files.sizes.to_pylist()
     columns = {
         PATH: pa.array(paths, pa.string()),
-        SPARK_PATH: pa.array(map(spark_path, paths), pa.string()),
+        FILE_NAME: pa.array(map(spark_path, paths), pa.string()),
         DELETED: pa.array([_position_bytes(deleted[path]) if path in deleted else None for path in paths], pa.binary()),
     }
     columns |= {f"{PARTITION_PREFIX}{name}": pc.struct_field(files.partitions, [name]) for name in layout.missing_columns}

@@ -173,14 +173,14 @@ class _SourceRowWriter:
 def rewrite_sink(spec: WriteSpec) -> BatchFunction:
     """Return the function for `DataFrame.mapInArrow` that rewrites files without their deleted rows. Each input row is a bin of files."""
 
-    def write_live_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def rewrite(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         message = TaskMessage()
         with writing_task(spec):
             bin_rows = [bin_row for batch in batches for bin_row in batch.to_pylist()]
             message.files += write_bins(spec, [_bin_of(**bin_row) for bin_row in bin_rows], delete_written)
         yield _message_batch(message_fields(message))
 
-    return write_live_rows
+    return rewrite
 
 
 def _bin_of(paths: list[str], positions: list[bytes], partition: bytes, size: int) -> FileBin:

@@ -48,8 +48,8 @@ from rowmerge.table.snapshots.snapshot import Snapshot
 MAX_REWRITE_BYTES = 8 * 1024 * 1024
 """The maximum total size in bytes of the files that the driver rewrites itself."""
 _MAX_DRIVER_BINS = 64
-"""The maximum number of bins that the driver rewrites itself, one after another. Executors rewrite more bins faster."""
-_BINS_PER_TASK = 128
+"""The maximum number of bins that the driver rewrites itself. Executors rewrite more bins faster."""
+_BINS_PER_TASK = 64
 """The number of bins that a task rewrites if their files are small. The start of a task takes as long as the rewrite of a few bins."""
 FEW_ROWS = 5_000
 """The maximum number of outcome rows that the driver writes itself."""

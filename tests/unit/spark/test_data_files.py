@@ -163,7 +163,7 @@ def test_files_that_are_rewritten_together_have_the_rows_of_files_that_are_rewri
     assert pq.read_table(together.path.removeprefix("file://")).equals(expected_rows)
 
 
-@pytest.mark.parametrize("size", [0, 2**20 + 1], ids=["together", "alone"])
+@pytest.mark.parametrize("size", [1, 2**20 + 1], ids=["together", "alone"])
 def test_bins_of_several_partitions_are_rewritten(tmp_path: Path, size: int) -> None:
     """Files of small bins are read together. A row stays in its partition, and a partition whose rows are all deleted gets no file."""
     rows = pa.table({"n": pa.array(range(12), pa.int64()), "p": [n // 3 for n in range(12)]})
@@ -173,6 +173,16 @@ def test_bins_of_several_partitions_are_rewritten(tmp_path: Path, size: int) -> 
     new_files = write_bins(spec(tmp_path, rows, "p"), bins, discard_paths)
     live_rows = {file.partition["p"]: pq.read_table(file.path.removeprefix("file://"))["n"].to_pylist() for file in new_files}
     assert live_rows == {0: [0, 2], 1: [3, 4, 5], 3: [10, 11]}
+
+
+@pytest.mark.parametrize("values", [[0.0, -0.0], [1.0, 1.0]], ids=["zeros", "one partition"])
+def test_each_small_bin_gets_a_file_of_its_own(tmp_path: Path, values: list[float]) -> None:
+    """The partitions 0.0 and -0.0 are two, although Python regards them as equal."""
+    rows = pa.table({"n": pa.array([1, 2], pa.int64()), "p": pa.array([0.5, 0.5])})
+    files = [file for _ in values for file in write(tmp_path, rows, "p")]
+    bins = [FileBin({file.path: BitMap64().serialize()}, {"p": value}, 1) for file, value in zip(files, values, strict=True)]
+    new_files = write_bins(spec(tmp_path, rows, "p"), bins, discard_paths)
+    assert [(str(file.partition["p"]), file.records) for file in new_files] == [(str(value), 2) for value in values]
 
 
 def test_an_unreadable_file_leaves_no_rewritten_files(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import datetime as dt
 import random
 from dataclasses import replace
 from decimal import Decimal as Number
@@ -277,6 +278,55 @@ def test_strings_are_looked_up_in_several_files_together(tmp_path: Path, count: 
     positions = find_positions(files, pa.schema([("name", pa.string()), ("v", pa.int64())]), keys, with_key_ids=True)
     assert [(number, n) for number, (of_file, _) in enumerate(positions) for n in of_file.tolist()] == expected
     assert len(np.unique(np.concatenate([ids for _, ids in positions]))) == len(expected)
+
+
+def file_with(folder: Path, name: str, rows: pa.Table, stored_columns: StoredColumns, size: int) -> LookedUpFile:
+    """Write a file of the partition with this name, or of the partition NULL if the name is `null`."""
+    pq.write_table(rows, folder / f"{name}.parquet", row_group_size=2)
+    deleted = Positions([1]).serialize()
+    path = (folder / f"{name}.parquet").as_uri()
+    return LookedUpFile(path, stored_columns, deleted, {"p": None if name == "null" else name}, size=size)
+
+
+def test_small_files_of_different_writers_are_looked_up_like_large_ones(tmp_path: Path) -> None:
+    """Files are older or newer than the table's schema, have other names and types, or no rows."""
+    point = pa.struct([("x", pa.int64()), ("y", pa.string())])
+    columns = pa.schema([("k", pa.string()), ("at", pa.timestamp("us", "UTC")), ("point", point), ("p", pa.string())])
+    moments = pa.array([dt.datetime(2024, 1, number, tzinfo=dt.timezone.utc) for number in (1, 2, 3)], pa.timestamp("us", "UTC"))
+    points = pa.array([{"x": 1, "y": "a"}, None, {"x": None, "y": None}], point)
+    contents = {
+        "new": pa.table({"k": ["a", "b", "c"], "at": moments, "point": points}),
+        "old": pa.table({"point": pa.array([{"x": 1}, None, {"x": 3}], pa.struct([("x", pa.int64())])), "k": ["a", "c", "a"]}),
+        "null": pa.table({"k": pa.array(["c", None, "b"], pa.dictionary(pa.int32(), pa.string())), "other": [1, 2, 3]}),
+        "large": pa.table({"k": pa.array(["z", "z", "c"], pa.large_string()), "at": moments}),
+        "empty": pa.table({"k": pa.array([], pa.string())}),
+    }
+    keys = keys_of(pa.table({"k": ["c", "a", None]}), {"k": Primitive("string")}, {"k": "="})
+    assert keys is not None
+    stored_columns, results = StoredColumns(columns, False, ("p",)), []
+    for size in (0, 1_000):
+        files = [file_with(tmp_path, name, rows, stored_columns, size) for name, rows in contents.items()]
+        matches = find_positions(files, columns, keys, with_key_ids=True)
+        rows = read_rows_with_keys("t", files, columns, keys).to_pylist()
+        results.append((rows, [(of_file.tolist(), key_ids.tolist()) for of_file, key_ids in matches]))
+    assert results[0] == results[1]
+    rows, positions = results[1]
+    assert [(row["p"], row[POSITION]) for row in rows] == [("new", 0), ("new", 2), ("old", 0), ("old", 2), (None, 0), ("large", 2)]
+    assert [of_file for of_file, _ in positions] == [[0, 2], [0, 2], [0], [2], []]
+
+
+def test_an_unreadable_column_of_a_small_file_without_a_match_is_no_error(tmp_path: Path) -> None:
+    """The lookup in two steps reads only the keys of such a file, and names a file with a match that it cannot read."""
+    columns = pa.schema([("k", pa.int64()), ("v", pa.int32())])
+    stored_columns = StoredColumns(columns, False, ())
+    contents = {"good": pa.table({"k": [1, 2], "v": [10, 20]}), "bad": pa.table({"k": [3, 4], "v": [2**40, 2**41]})}
+    files = [file_with(tmp_path, name, rows, stored_columns, 1_000) for name, rows in contents.items()]
+    match = keys_of(pa.table({"k": [1]}), {"k": Primitive("long")}, {"k": "="})
+    both = keys_of(pa.table({"k": [1, 3]}), {"k": Primitive("long")}, {"k": "="})
+    assert match is not None and both is not None
+    assert read_rows_with_keys("t", files, columns, match)["v"].to_pylist() == [10]
+    with pytest.raises(UnreadableDataFile, match=r"bad\.parquet"):
+        read_rows_with_keys("t", files, columns, both)
 
 
 def test_files_are_grouped_until_they_have_enough_rows_for_the_keys(tmp_path: Path) -> None:

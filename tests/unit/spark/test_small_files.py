@@ -29,7 +29,7 @@ def file_list(folder: Path, *files: tuple[pa.Table, list[int], str | None]) -> p
         pq.write_table(rows, path, row_group_size=3)
         paths.append(f"file://{path}")
     deleted = [np.array(positions, dtype=np.int64).tobytes() or None for _, positions, _ in files]
-    columns = {"path": paths, "spark_path": [f"f{index}" for index in range(len(files))], "deleted": pa.array(deleted, pa.binary())}
+    columns = {"path": paths, "file_name": [f"f{index}" for index in range(len(files))], "deleted": pa.array(deleted, pa.binary())}
     return pa.table(columns | {"partition p": pa.array([partition for _, _, partition in files], pa.string())})
 
 
