@@ -148,7 +148,7 @@ def files_at_once(files: Sequence[LookedUpFile], keys: SourceKeys, threads: int)
 
 
 def find_rows(files: Sequence[LookedUpFile], columns: pa.Schema, keys: SourceKeys) -> Iterator[AddressedRows]:
-    """Yield the live rows that have a key of the source, for each row group or for several small files.
+    """Yield the live rows that have a key of the source, for each row group or several small files with such rows.
 
     Args:
         files: The data files, of which many are open at the same time (see `files_at_once`).
@@ -176,9 +176,10 @@ def find_rows(files: Sequence[LookedUpFile], columns: pa.Schema, keys: SourceKey
 def _find_rows_of_whole_files(files: Sequence[LookedUpFile], columns: pa.Schema, keys: SourceKeys) -> Iterator[AddressedRows]:
     """Yield the live rows of small files that have a key of the source."""
     for rows, matches in _search_whole_files(files, columns, keys):
-        matching_rows = rows.take(pa.array(matches.indexes))
-        addresses = (matching_rows[name].to_numpy() for name in (FILE_INDEX, ROW_POSITION))
-        yield AddressedRows(matching_rows.select(columns.names), *addresses)
+        if len(matches.indexes):
+            matching_rows = rows.take(pa.array(matches.indexes))
+            addresses = (matching_rows[name].to_numpy() for name in (FILE_INDEX, ROW_POSITION))
+            yield AddressedRows(matching_rows.select(columns.names), *addresses)
 
 
 def _are_read_whole(files: Sequence[LookedUpFile], columns: pa.Schema) -> bool:

@@ -135,6 +135,7 @@ def frame_of(spark: SparkSession, rows: pa.Table, schema: Struct | None = None) 
         rows: The Arrow table.
         schema: The columns of the result; None for the types that PySpark infers from Arrow.
     """
+    rows = without_empty_batches(rows)
     if rows.nbytes > _MAX_PLAN_BYTES:
         rows = rows.combine_chunks()  # each chunk would be a task
     if schema is not None and not len(rows):  # PySpark cannot convert a nested column without chunks
@@ -145,6 +146,13 @@ def frame_of(spark: SparkSession, rows: pa.Table, schema: Struct | None = None) 
     # Spark Connect infers no types from an empty table.
     nulls = pa.table({field.name: pa.nulls(1, field.type) for field in rows.schema})
     return spark.createDataFrame(nulls).where("false")
+
+
+def without_empty_batches(rows: pa.Table) -> pa.Table:
+    """Return the same rows without empty batches. `SparkSession.createDataFrame` of Spark 4 drops the rows behind an empty batch."""
+    batches = rows.to_batches()
+    filled_batches = [batch for batch in batches if batch.num_rows]
+    return rows if len(filled_batches) == len(batches) else pa.Table.from_batches(filled_batches, rows.schema)
 
 
 @contextmanager
@@ -178,7 +186,7 @@ def arrow_frame(spark: SparkSession, rows: pa.Table, schema: StructType) -> Data
         schema: The schema of the result.
     """
     unique = StructType([StructField(name, field.dataType, field.nullable) for name, field in zip(rows.column_names, schema, strict=True)])
-    return spark.createDataFrame(rows, schema=unique).toDF(*schema.names)
+    return spark.createDataFrame(without_empty_batches(rows), schema=unique).toDF(*schema.names)
 
 
 def with_nullable_fields(frame: DataFrame) -> DataFrame:

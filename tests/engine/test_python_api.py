@@ -210,6 +210,17 @@ def test_python_values_are_stored_exactly(session: rowmerge.Session, format_: st
     ).changes.deleted
 
 
+@both_formats
+def test_rows_behind_an_empty_chunk_of_arrow_are_written(session: rowmerge.Session, format_: str) -> None:
+    """Filters of Arrow produce empty chunks. `createDataFrame` of Spark 4 drops the rows behind them."""
+    chunks = pa.chunked_array([[], [1], [], [], [2, 3], []], pa.int64())
+    session.write(pa.table({"id": chunks}), "t", mode="replace", format=format_)
+    table = Table.for_name(session, "t")
+    table.append(pa.table({"id": chunks}))
+    table.merge(pa.table({"id": pa.chunked_array([[], [], [2]], pa.int64())}), "target.id = source.id").when_matched_delete().execute()
+    assert rows(table) == [(1,), (1,), (3,), (3,)]
+
+
 def test_types_of_arrow_that_spark_lacks_are_widened(session: rowmerge.Session) -> None:
     session.sql("create table t (a bigint, b smallint, c array<string>, d struct<x:binary>, e timestamp, f string) using iceberg")
     source = pa.table(

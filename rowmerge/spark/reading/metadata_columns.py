@@ -13,6 +13,7 @@ from pyspark.sql.types import StructType
 
 from rowmerge.parquet.data_files import CHANGED_IN, ROW_ID as STORED_ROW_ID
 from rowmerge.spark.reading.data_files import spark_path
+from rowmerge.spark.types import without_empty_batches
 from rowmerge.table.metadata.engine_columns import FILE as FILE_URI, POSITION as ROW_INDEX
 from rowmerge.table.metadata.schema import Field, Primitive, Struct, arrow_type, sql_name, string_literal, to_json
 from rowmerge.table.snapshots.files import FileListing, FileMask, MatchingFiles
@@ -110,7 +111,7 @@ def _frame_of(spark: SparkSession, table: pa.Table, columns: Struct) -> DataFram
     paths = pa.array(map(spark_path, table[PATH].to_pylist()), pa.string())
     renamed = table.set_column(0, PATH, paths).rename_columns([field.name for field in fields])
     schema = pa.schema([pa.field(field.name, arrow_type(field.type)) for field in fields])
-    return spark.createDataFrame(renamed.cast(schema), StructType.fromJson(to_json(Struct(tuple(fields)))))
+    return spark.createDataFrame(without_empty_batches(renamed.cast(schema)), StructType.fromJson(to_json(Struct(tuple(fields)))))
 
 
 def _column_sql(column: Field, properties: Collection[str]) -> str:

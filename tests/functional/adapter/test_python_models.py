@@ -16,6 +16,8 @@ BODIES = {
     "pandas_": "return numbers.toPandas().assign(id=[1, 2, 3])",
     "pandas_on_spark": "return numbers.pandas_api().assign(id=lambda rows: rows.id + 1)",
     "arrow": "import pyarrow as pa\n    return pa.table({'id': [1, 2, 3]})",
+    "arrow_chunks": "import pyarrow as pa\n    tables = [pa.table({'id': pa.array(ids, pa.int64())}) for ids in ([], [1], [], [2, 3])]\n"
+    "    return pa.concat_tables(tables)",
     "arrow_reader": "import pyarrow as pa\n    return pa.table({'id': pa.array([1, 2, 3], pa.uint32())}).to_reader()",
     "polars_": "import polars as pl\n    return pl.from_arrow(numbers.toArrow()).with_columns(pl.col('id') + 1)",
     "polars_lazy": "import polars as pl\n    return pl.LazyFrame({'id': [1, 2, 3]})",

@@ -30,7 +30,10 @@ def spark_frame(value: Any, spark: Any) -> Any:
         return None
     # Spark rejects some Arrow types, such as unsigned integers and dictionaries.
     supported_schema = pa.schema(map(_spark_field, table.schema))
-    return spark.createDataFrame(table.cast(supported_schema))
+    batches = table.cast(supported_schema).to_batches()
+    # `createDataFrame` of Spark 4 drops the rows behind an empty batch, which filters of Arrow produce.
+    filled_batches = [batch for batch in batches if batch.num_rows] or batches
+    return spark.createDataFrame(pa.Table.from_batches(filled_batches, supported_schema))
 
 
 def _arrow_table(value: Any) -> pa.Table | None:
