@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 STORE_THREADS = 8
 """The number of threads if each of them waits for a remote store."""
 SYNC_THREADS = 32
-"""The number of threads that make files durable. One write of the file system's journal serves all files that are synced together."""
+"""The number of threads that sync files to a local disk. A file system writes its journal once for all files that wait at the same time."""
 _BATCHES_PER_THREAD = 8
 _MAX_BACKGROUND_THREADS = 8
 

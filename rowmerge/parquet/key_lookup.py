@@ -19,20 +19,18 @@ from rowmerge.parquet.data_files import StoredColumns
 from rowmerge.parquet.filesystems import BYTES_WITHOUT_THREADS, Options, UnreadableFile, as_unreadable_file, open_data_file
 from rowmerge.parquet.fitting import column_paths, fields_at, to_table_rows
 from rowmerge.parquet.small_files import (
-    DELETED,
     FILE_INDEX,
-    FILE_NAME,
     PARTITION_PREFIX,
-    PATH,
     ROW_POSITION,
     SmallFilesSpec,
+    indexed_files,
     read_small_files,
 )
 from rowmerge.parquet.source_keys import FoundRows, NumpyArray, SourceKeys
 
 _GROUPS_PER_THREAD, _MAX_FILES_AT_ONCE, _MAX_BYTES_AT_ONCE = 2, 128, 32 * 1024 * 1024
 """The minimum number of groups of files for each thread, the maximum number of open files of all threads, and the maximum size in bytes of
-the open files of a thread in a remote store, whose content is in memory."""
+the open files of a thread in a remote store, whose content is in memory, and of the rows of small files that are searched together."""
 
 
 _MAX_WHOLE_FILE_BYTES, _MAX_WHOLE_FILE_COLUMNS = 256 * 1024, 24
@@ -194,32 +192,32 @@ def _are_read_whole(files: Sequence[LookedUpFile], columns: pa.Schema) -> bool:
 
 
 def _search_whole_files(files: Sequence[LookedUpFile], columns: pa.Schema, keys: SourceKeys) -> Iterator[tuple[pa.Table, FoundRows]]:
-    """Yield live rows of several small files, with FILE_INDEX and ROW_POSITION, and which of them have a key of the source.
+    """Read small files. Yield tables of their live rows, and the rows of each table that have a key of the source.
 
-    FILE_INDEX is the index of the file in the list. One search covers many rows, because it may hash all keys again.
+    The tables also have FILE_INDEX, the index of a row's file in `files`, and ROW_POSITION, the row's position in the file.
     """
     stored_columns = files[0].stored_columns
-    file_list = {
-        PATH: pa.array([file.path for file in files]),
-        FILE_NAME: pa.array(range(len(files)), pa.int64()),
-        DELETED: pa.array([_deleted_positions(file).tobytes() for file in files], pa.binary()),
-    }
+    file_list = indexed_files([file.path for file in files], [_deleted_positions(file) for file in files])
     for name in set(stored_columns.missing_columns) & set(columns.names):
         values = [file.partition.get(name) for file in files]
         file_list[f"{PARTITION_PREFIX}{name}"] = pa.array(values, columns.field(name).type)
     options = files[0].filesystem_options
     spec = SmallFilesSpec(columns, stored_columns, address_columns=(FILE_INDEX, ROW_POSITION), filesystem_options=options)
-    batches, row_count, byte_count = list[pa.RecordBatch](), 0, 0
-    for batch in read_small_files(spec, pa.table(file_list)):
-        batches.append(batch)
-        row_count, byte_count = row_count + batch.num_rows, byte_count + batch.nbytes
-        if row_count >= keys.min_rows_at_once or byte_count >= _MAX_BYTES_AT_ONCE:
-            rows = pa.Table.from_batches(batches)
-            yield rows, keys.find_rows(rows)
-            batches, row_count, byte_count = [], 0, 0
-    if batches:
-        rows = pa.Table.from_batches(batches)
+    for rows in _joined_batches(read_small_files(spec, pa.table(file_list)), keys.min_rows_at_once):
         yield rows, keys.find_rows(rows)
+
+
+def _joined_batches(batches: Iterator[pa.RecordBatch], min_rows: int) -> Iterator[pa.Table]:
+    """Yield tables of at least `min_rows` rows, except for the last one. A table of _MAX_BYTES_AT_ONCE may have fewer rows."""
+    joined_batches, row_count, byte_count = list[pa.RecordBatch](), 0, 0
+    for batch in batches:
+        joined_batches.append(batch)
+        row_count, byte_count = row_count + batch.num_rows, byte_count + batch.nbytes
+        if row_count >= min_rows or byte_count >= _MAX_BYTES_AT_ONCE:
+            yield pa.Table.from_batches(joined_batches)
+            joined_batches, row_count, byte_count = [], 0, 0
+    if joined_batches:
+        yield pa.Table.from_batches(joined_batches)
 
 
 def _take_rows(tables: Sequence[pa.Table], indexes: pa.Array, columns: pa.Schema) -> pa.Table:
@@ -262,7 +260,7 @@ def find_positions(
 def _find_matches_by_file(
     files: Sequence[LookedUpFile], columns: pa.Schema, keys: SourceKeys
 ) -> Iterator[tuple[int, NumpyArray, NumpyArray]]:
-    """Yield the index of a file, and the positions and key ids of its live rows that have a key of the source."""
+    """Yield the index of each file that has matching live rows, with the positions and the key ids (see `FoundRows`) of these rows."""
     # Of a struct, the lookup in two steps reads only the fields that are keys.
     if all(len(path) == 1 for path in keys.paths) and _are_read_whole(files, columns):
         with suppress(UnreadableFile, pa.ArrowException):  # the lookup in two steps names the file

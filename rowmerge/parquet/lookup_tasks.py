@@ -52,7 +52,7 @@ class TaskFile(NamedTuple):
 
 
 def rows_task(spec: LookupSpec, file_lists: Sequence[bytes], ids_per_list: int, address_columns: tuple[str, str]) -> TaskFunction:
-    """Return the function for `DataFrame.mapInArrow` that returns the live rows that have a key of the source, with their addresses.
+    """Return a function for `DataFrame.mapInArrow` that looks up the keys of the source, and yields the matching live rows with addresses.
 
     Args:
         spec: The keys and the columns.
@@ -73,7 +73,7 @@ def rows_task(spec: LookupSpec, file_lists: Sequence[bytes], ids_per_list: int, 
 
 
 def positions_task(spec: LookupSpec, file_lists: Sequence[bytes], max_rows: int | None, with_key_ids: bool) -> TaskFunction:
-    """Return the function for `DataFrame.mapInArrow` that returns the positions of the live rows that have a key of the source.
+    """Return a function for `DataFrame.mapInArrow` that looks up the keys of the source, and yields the positions of matching live rows.
 
     The result has one row for each file with such rows. Its columns (POSITIONS_SCHEMA) are the number of the file, the positions as a
     serialized bitmap, and the bytes of the key ids.

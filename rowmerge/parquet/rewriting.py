@@ -18,12 +18,12 @@ from rowmerge.parquet.file_writers import PartitionedWriter
 from rowmerge.parquet.filesystems import Options, open_data_file, read_tables
 from rowmerge.parquet.fitting import file_column_indexes, to_table_rows
 from rowmerge.parquet.partitions import comparable_partition
-from rowmerge.parquet.small_files import DELETED, FILE_INDEX, FILE_NAME, PATH, ROW_POSITION, SmallFilesSpec, read_small_files
+from rowmerge.parquet.small_files import FILE_INDEX, ROW_POSITION, SmallFilesSpec, indexed_files, read_small_files
 
 _BATCH_ROWS, _MIN_BATCH_ROWS, _BATCH_BYTES = 131_072, 1_024, 32 * 1024 * 1024
 """The maximum and the minimum number of rows of a file that are in memory at the same time, and the size in bytes of wide rows."""
 _MAX_SMALL_BIN_BYTES, _MAX_BYTES_TOGETHER = 1024 * 1024, 8 * 1024 * 1024
-"""The maximum total size in bytes of the files of a small bin, and of all files that are read together."""
+"""The maximum size in bytes of a small bin, which is the total size of its files, and of all bins whose files are read together."""
 
 
 class FileBin(NamedTuple):
@@ -81,10 +81,12 @@ def _divide(spec: WriteSpec, bins: Sequence[FileBin]) -> Iterator[Sequence[FileB
         if group and (not is_small or partition in partitions or size + bin_.size > _MAX_BYTES_TOGETHER):
             yield group
             group, size, partitions = [], 0, set()
-        if is_small:
-            group, size, partitions = [*group, bin_], size + bin_.size, {*partitions, partition}
-        else:
+        if not is_small:
             yield [bin_]
+            continue
+        group.append(bin_)
+        partitions.add(partition)
+        size += bin_.size
     if group:
         yield group
 
@@ -98,7 +100,7 @@ def _can_read_together(spec: WriteSpec, paths: Collection[str]) -> bool:
 
 
 def _live_rows_of_bins(spec: WriteSpec, bins: Sequence[FileBin]) -> Iterator[tuple[Mapping[str, Any], pa.Table]]:
-    """Yield the partition values and the live rows of each of several small bins, or of one bin, in batches."""
+    """Read the files of one bin or of several small bins. Yield their live rows in batches, with the partition values of each bin."""
     paths = [path for bin_ in bins for path in bin_.deleted_positions]
     if len(paths) > 1 and _can_read_together(spec, paths):
         yield from _live_rows_read_together(spec, bins)
@@ -113,7 +115,7 @@ def _live_rows_of_bins(spec: WriteSpec, bins: Sequence[FileBin]) -> Iterator[tup
 
 
 def _live_rows_read_together(spec: WriteSpec, bins: Sequence[FileBin]) -> Iterator[tuple[Mapping[str, Any], pa.Table]]:
-    """Yield the partition values and the live rows of each bin, in batches. Rows of several files are converted together."""
+    """Yield the same as `_live_rows_of_bins`, but convert the rows of several files together."""
     columns = SmallFilesSpec(
         spec.schema,
         StoredColumns(spec.file_schema, spec.by_field_id, missing_columns=()),
@@ -122,14 +124,11 @@ def _live_rows_read_together(spec: WriteSpec, bins: Sequence[FileBin]) -> Iterat
         filesystem_options=spec.filesystem_options,
         uses_threads=True,
     )
-    deleted_positions = [item for bin_ in bins for item in bin_.deleted_positions.items()]
+    bitmap_by_path = [item for bin_ in bins for item in bin_.deleted_positions.items()]
+    deleted_positions = [deserialize(bitmap).astype(np.int64) for _, bitmap in bitmap_by_path]
+    files = indexed_files([path for path, _ in bitmap_by_path], deleted_positions)
     bin_of_file = np.repeat(range(len(bins)), [len(bin_.deleted_positions) for bin_ in bins])
-    file_list = {
-        PATH: pa.array([path for path, _ in deleted_positions]),
-        FILE_NAME: pa.array(range(len(deleted_positions)), pa.int64()),
-        DELETED: pa.array([deserialize(bitmap).astype(np.int64).tobytes() for _, bitmap in deleted_positions], pa.binary()),
-    }
-    for batch in read_small_files(columns, pa.table(file_list)):
+    for batch in read_small_files(columns, pa.table(files)):
         rows = pa.Table.from_batches([batch])
         bin_of_row = bin_of_file[rows[FILE_INDEX].to_numpy()]
         rows, ends = rows.select(spec.schema.names), np.searchsorted(bin_of_row, range(len(bins) + 1))

@@ -2,7 +2,7 @@
 
 A small file is read with one request, and a large one in parts. Many small files are the main purpose.
 Spark's Parquet reader takes about two milliseconds to open a file, and this reader a quarter of one. Executors run this module, and
-the driver does if it rewrites several files.
+the driver does if it rewrites several files or looks up keys in them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PATH, FILE_NAME, DELETED, PARTITION_PREFIX = "path", "file_name", "deleted", "pa
 """The columns of a list of files: the path, the file's value in the first address column, and the positions of deleted rows as the bytes of
 an ascending int64 array, or NULL. A partition column that the files lack is also in the list, under its name with a prefix."""
 FILE_INDEX, ROW_POSITION = "\0file index", "\0row position"
-"""The names of address columns on the driver and in tasks, which no column of a table has."""
+"""The names of the address columns of `indexed_files`, which no column of a table has: a row's file index and position."""
 _BATCH_ROWS, _BATCH_BYTES = 65_536, 16 * 1024 * 1024
 """A batch of rows is complete when it has one of these numbers of rows and bytes."""
 
@@ -79,6 +79,17 @@ def small_files_task(
                 yield from read_small_files(spec, files)
 
     return read
+
+
+def indexed_files(paths: Sequence[str], deleted_positions: Sequence[np.ndarray[Any, Any]]) -> dict[str, pa.Array]:
+    """Return the columns of a list of files for `read_small_files`, in which the name of a file is its index in the list.
+
+    Args:
+        paths: The absolute paths.
+        deleted_positions: For each file, the positions of its deleted rows, as an ascending int64 array.
+    """
+    deleted = [positions.tobytes() for positions in deleted_positions]
+    return {PATH: pa.array(paths), FILE_NAME: pa.array(range(len(paths)), pa.int64()), DELETED: pa.array(deleted, pa.binary())}
 
 
 def read_small_files(spec: SmallFilesSpec, files: pa.Table) -> Iterator[pa.RecordBatch]:

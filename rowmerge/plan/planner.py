@@ -62,8 +62,7 @@ def plan_merge(
     check_merge(merge)
     condition = replace_qualifiers(merge.on.text, (target, source), case_sensitive=case_sensitive)
     on = divide_condition(condition, target, source, case_sensitive=case_sensitive, target_schema=old_schema)
-    rules = _rules_at_current_time(snapshot.shape.rules, new_schema)
-    evolves = source_schema is not None
+    rules, evolves = _rules_at_current_time(snapshot.shape.rules, new_schema), source_schema is not None
     scope = ClauseScope(target, source, old_schema, new_schema, rules, evolves=evolves, case_sensitive=case_sensitive)
     clauses = tuple(clause_of(when, scope) for when in merge.clauses)
     _check_append_only(snapshot, "MERGE", {clause.effect for clause in clauses})
@@ -71,7 +70,6 @@ def plan_merge(
     conjuncts = () if reads_unmatched_rows else on.target_only
     columns, names = Struct((*old_schema, *metadata_columns)), snapshot.partition_columns
     mask, bound_columns = file_mask(conjuncts, target, columns, names, case_sensitive=case_sensitive, time_zone=time_zone)
-    source_rows = SourceRows.UNMATCHED if any(clause.effect is Effect.INSERT for clause in clauses) else SourceRows.NONE
     return RowPlan(
         operation="MERGE",
         table=snapshot.name,
@@ -80,7 +78,7 @@ def plan_merge(
         source=source,
         on=on,
         clauses=clauses,
-        source_rows=source_rows,
+        source_rows=SourceRows.UNMATCHED if any(clause.effect is Effect.INSERT for clause in clauses) else SourceRows.NONE,
         files=mask,
         bound_columns=bound_columns,  # the columns whose bounds the mask reads
         conjuncts=conjuncts,

@@ -184,7 +184,10 @@ def rewrite_sink(spec: WriteSpec) -> BatchFunction:
 
 
 def _bin_of(paths: list[str], positions: list[bytes], partition: bytes, size: int) -> FileBin:
-    """Return a bin. `positions`: the serialized bitmap of deleted positions of each path. `partition`: the pickled partition values."""
+    """Return an input row of `rewrite_sink` as a bin.
+
+    `positions`: the serialized bitmap of the deleted positions in the file of each path. `partition`: the pickled partition values.
+    """
     return FileBin(dict(zip(paths, positions, strict=True)), pickle.loads(partition), size)
 
 

@@ -316,7 +316,7 @@ def _bin_rows(bins: Sequence[Bin], deleted: Mapping[str, Positions]) -> pa.Table
 
 
 def _rewrite_on_driver(table: str, spec: WriteSpec, bins: Sequence[Bin], deleted: Mapping[str, Positions]) -> WriteOutput:
-    """Write the live rows of each bin's files into new files in this process.
+    """Rewrite files in this process, without their deleted rows. A bin contains files of one partition that are rewritten together.
 
     Raises MissingDataFile if a file does not exist, and UnreadableDataFile if a file cannot be read. The new files are then deleted.
     """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import datetime as dt
 import random
 from dataclasses import replace
 from decimal import Decimal as Number
@@ -292,7 +291,9 @@ def test_small_files_of_different_writers_are_looked_up_like_large_ones(tmp_path
     """Files are older or newer than the table's schema, have other names and types, or no rows."""
     point = pa.struct([("x", pa.int64()), ("y", pa.string())])
     columns = pa.schema([("k", pa.string()), ("at", pa.timestamp("us", "UTC")), ("point", point), ("p", pa.string())])
-    moments = pa.array([dt.datetime(2024, 1, number, tzinfo=dt.timezone.utc) for number in (1, 2, 3)], pa.timestamp("us", "UTC"))
+    moments = pa.array(
+        [datetime.datetime(2024, 1, number, tzinfo=datetime.timezone.utc) for number in (1, 2, 3)], pa.timestamp("us", "UTC")
+    )
     points = pa.array([{"x": 1, "y": "a"}, None, {"x": None, "y": None}], point)
     contents = {
         "new": pa.table({"k": ["a", "b", "c"], "at": moments, "point": points}),
