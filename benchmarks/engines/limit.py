@@ -128,7 +128,9 @@ class SparkLimit(Limit):
         """List the files with Spark too. If the step reads all files, Spark lists the folder: thousands of single paths take longer."""
         super().plan(step, scenario)
         files, _ = self._wanted
-        self._rows = self._spark.read.parquet(*([str(self._place)] if len(files) == len(self._files) else files)) if files else None
+        # Spark rejects a folder that contains partitions and other folders, such as Iceberg's metadata.
+        folder = self._place / "data" if self.format == "iceberg" else self._place
+        self._rows = self._spark.read.parquet(*([str(folder)] if len(files) == len(self._files) else files)) if files else None
 
     def change(self, files: Sequence[str], columns: Sequence[str], source: str | None, rows: int) -> None:
         if self._rows is not None:
