@@ -4,46 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Protocol
 
 from rowmerge.catalog.functions import Functions
-from rowmerge.catalog.names import lower_case
 from rowmerge.table.metadata.schema import Struct
+from rowmerge.table.relations import Relation
 from rowmerge.table.table import Table
-
-
-@dataclass(frozen=True)
-class Relation:
-    """A table or a view. `schema` and `name` are in lower case. `format` is `delta` or `iceberg`, or None for a view."""
-
-    schema: str
-    name: str
-    kind: Literal["table", "view"]
-    format: str | None
-
-    def __str__(self) -> str:
-        return f"{self.schema}.{self.name}"
-
-    @staticmethod
-    def of_table(schema: str, name: str, format_: str) -> Relation:
-        """Return the Relation that represents a table.
-
-        Args:
-            schema: The name of the schema, in any capitalization.
-            name: The name of the table, in any capitalization.
-            format_: `delta` or `iceberg`.
-        """
-        return Relation(lower_case(schema), lower_case(name), "table", format_)
-
-    @staticmethod
-    def of_view(schema: str, name: str) -> Relation:
-        """Return the Relation that represents a view.
-
-        Args:
-            schema: The name of the schema, in any capitalization.
-            name: The name of the view, in any capitalization.
-        """
-        return Relation(lower_case(schema), lower_case(name), "view", None)
 
 
 @dataclass(frozen=True)

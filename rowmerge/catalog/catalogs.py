@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, cast
 
-from rowmerge.catalog.catalog import Catalog, Relation, View
+from rowmerge.catalog.catalog import Catalog, View
 from rowmerge.catalog.functions import Function, Functions
 from rowmerge.commands.functions import FunctionDefinition
 from rowmerge.errors import PlanError, RowmergeError
+from rowmerge.table.relations import Relation
 from rowmerge.table.table import Table
 
 _METHODS_OF_ONE_SCHEMA = (

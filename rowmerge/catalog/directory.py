@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from uuid import uuid4
 
 from rowmerge.catalog import errors, layout, views
-from rowmerge.catalog.catalog import Relation, View
+from rowmerge.catalog.catalog import View
 from rowmerge.catalog.functions import FunctionFiles
 from rowmerge.catalog.layout import ExternalTable, TableFolder, ViewFolder
 from rowmerge.catalog.names import folder_of, is_valid_name, lower_case, name_of, normalize_location, path_of, quoted_name
@@ -20,6 +20,7 @@ from rowmerge.storage.deletion import try_delete_files
 from rowmerge.storage.store import Storage
 from rowmerge.table.commits.commit import put_once
 from rowmerge.table.metadata.schema import quote
+from rowmerge.table.relations import Relation
 from rowmerge.table.table import Table
 
 DEFAULT_SCHEMA = "default"

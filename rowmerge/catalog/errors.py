@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import Literal
 
-from rowmerge.catalog.catalog import Catalog, Relation
+from rowmerge.catalog.catalog import Catalog
 from rowmerge.catalog.names import lower_case, quoted_name
 from rowmerge.errors import AlreadyExists, SchemaNotFound, TableError, TableNotFound, UnsupportedTableFeature
 from rowmerge.table.metadata.schema import quote
+from rowmerge.table.relations import Relation
 
 
 def table_not_found(catalog: Catalog, schema: str, name: str) -> TableNotFound:

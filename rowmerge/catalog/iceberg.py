@@ -7,7 +7,7 @@ from typing import Any
 from uuid import uuid4
 
 from rowmerge.catalog import errors
-from rowmerge.catalog.catalog import Relation, View
+from rowmerge.catalog.catalog import View
 from rowmerge.catalog.functions import NoFunctions
 from rowmerge.catalog.names import CatalogNames, check_path_segment, lower_case, normalize_location, quoted_name
 from rowmerge.catalog.renames import is_chosen_location, unused_location
@@ -17,6 +17,7 @@ from rowmerge.iceberg import CatalogClient, CatalogOperations, IcebergTable, del
 from rowmerge.iceberg.catalogs.file_io import with_storage_options
 from rowmerge.iceberg.metadata.parsing import parse_metadata
 from rowmerge.storage.store import Storage
+from rowmerge.table.relations import Relation
 from rowmerge.table.table import Table
 
 

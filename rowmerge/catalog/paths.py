@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from rowmerge.catalog import errors
-from rowmerge.catalog.catalog import Catalog, Relation
+from rowmerge.catalog.catalog import Catalog
 from rowmerge.catalog.catalogs import Catalogs
 from rowmerge.catalog.iceberg import IcebergCatalog
 from rowmerge.catalog.layout import LOG, METADATA, TableFolder, inspect_folder, version_of_file
@@ -16,6 +16,7 @@ from rowmerge.catalog.tables_by_path import TablesByPath
 from rowmerge.errors import ConfigurationError, FilesNotFound, PlanError, TableError, TableNotFound
 from rowmerge.storage.store import Storage, absolute_location
 from rowmerge.table.metadata.schema import quote
+from rowmerge.table.relations import Relation
 from rowmerge.table.table import Table
 
 _DELTA_COMMIT = re.compile(r"(?P<folder>.+)/_delta_log/0*(?P<version>\d+)\.json")

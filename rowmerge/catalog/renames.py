@@ -24,7 +24,6 @@ from typing import Any
 from uuid import uuid4
 
 from rowmerge.catalog import errors
-from rowmerge.catalog.catalog import Relation
 from rowmerge.catalog.layout import (
     FOREIGN_TABLE,
     METADATA_SUFFIXES,
@@ -46,6 +45,7 @@ from rowmerge.storage.store import Storage, get_if_exists
 from rowmerge.table.commits.commit import put_once
 from rowmerge.table.commits.drop_markers import NAMES
 from rowmerge.table.metadata.json_objects import parse_object
+from rowmerge.table.relations import Relation
 
 OTHER_HOME = "~~"
 """The beginning of the suffix of a home that is not the folder of a name."""

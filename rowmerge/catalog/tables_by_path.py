@@ -12,7 +12,7 @@ from itertools import takewhile
 from typing import Any
 
 from rowmerge.catalog import errors
-from rowmerge.catalog.catalog import Catalog, Relation
+from rowmerge.catalog.catalog import Catalog
 from rowmerge.catalog.layout import FOREIGN_TABLE, LOG, METADATA, Leftovers, TableFolder, inspect_folder, open_table
 from rowmerge.catalog.names import is_valid_name, lower_case, name_of, normalize_location, path_of, quoted_name
 from rowmerge.concurrency import run_concurrently
@@ -22,6 +22,7 @@ from rowmerge.iceberg.metadata.properties import FILE_LOCATIONS
 from rowmerge.storage.store import Storage, local_path
 from rowmerge.table.commits.drop_markers import DROP_MARKERS, NAMES
 from rowmerge.table.metadata.property_values import LOCATION
+from rowmerge.table.relations import Relation
 from rowmerge.table.table import Table
 
 FORMATS = {"delta": METADATA, "iceberg": LOG}

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 from rowmerge.catalog import errors
-from rowmerge.catalog.catalog import Relation, View
+from rowmerge.catalog.catalog import View
 from rowmerge.catalog.layout import FolderContent, ViewFolder, finish_drops, inspect_folder, metadata_file, version_of_file
 from rowmerge.catalog.names import quoted_name
 from rowmerge.errors import AlreadyExists, CommitStateUnknown, CorruptLog, StorageError, TableError
@@ -23,6 +23,7 @@ from rowmerge.table.commits.drop_markers import after_drop, versions_of_drop_mar
 from rowmerge.table.commits.request import Unknown
 from rowmerge.table.metadata.json_objects import decode_json
 from rowmerge.table.metadata.schema import Struct, schema_from_json, to_json
+from rowmerge.table.relations import Relation
 
 KEPT_VERSIONS = 10
 """The number of versions that a view keeps in its metadata and as files (`version.history.num-entries` in the Iceberg View Spec)."""

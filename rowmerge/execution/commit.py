@@ -10,7 +10,8 @@ from typing import TypeVar
 
 from rowmerge.errors import CommitConflict, CommitStateUnknown
 from rowmerge.errors.base import reports_ended_credentials
-from rowmerge.execution.result import ChangeResult, RowCounts, Timings
+from rowmerge.execution.result import ChangeResult, Timings
+from rowmerge.execution.row_counts import RowCounts
 from rowmerge.spark.failures import lost_source_rows
 from rowmerge.spark.writing.write_output import discard, discard_if_rejected
 from rowmerge.table.commits.request import CommitRequest, Committed, Conflicted, Unknown

@@ -13,7 +13,8 @@ from rowmerge.commands.names import SqlText, TableName
 from rowmerge.commands.rows import Delete
 from rowmerge.errors import PlanError, UnknownColumn, UnsupportedTableFeature
 from rowmerge.execution.commit import DEFAULT_COMMIT_OPTIONS, Attempt, CommitOptions, commit_with_retry
-from rowmerge.execution.result import ChangeResult, RowCounts, Timings
+from rowmerge.execution.result import ChangeResult, Timings
+from rowmerge.execution.row_counts import RowCounts
 from rowmerge.parquet.data_files import WriteSpec
 from rowmerge.plan.file_strategy import Bin, CompactionOptions, bins_to_compact, bins_to_purge
 from rowmerge.plan.planner import plan_delete

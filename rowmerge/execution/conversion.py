@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 
 from rowmerge.concurrency import map_concurrently
 from rowmerge.errors import AlreadyExists, CommitStateUnknown, FilesNotFound, PlanError, UnreadableDataFile, ValueOutOfRange
-from rowmerge.execution.result import ChangeResult, RowCounts, Timings
+from rowmerge.execution.result import ChangeResult, Timings
+from rowmerge.execution.row_counts import RowCounts
 from rowmerge.parquet.filesystems import Options, UnreadableFile, open_data_file
 from rowmerge.parquet.leaf_columns import column_statistics, leaves
 from rowmerge.storage.store import Storage, StoredObject

@@ -14,7 +14,8 @@ from rowmerge.errors import AppendOnly
 from rowmerge.execution.commit import DEFAULT_COMMIT_OPTIONS, Attempt, CommitOptions, commit_with_retry
 from rowmerge.execution.partition_masks import any_partition_mask, check_partitions_known, partition_mask
 from rowmerge.execution.partition_overwrite import overwrite_partitions
-from rowmerge.execution.result import ChangeResult, RowCounts, Timings, insert_metrics, removal_metrics, row_counts
+from rowmerge.execution.result import ChangeResult, Timings, insert_metrics, removal_metrics, row_counts
+from rowmerge.execution.row_counts import RowCounts
 from rowmerge.execution.ways.way import PlannedStatement
 from rowmerge.plan import planner
 from rowmerge.plan.expressions.qualification import build_side

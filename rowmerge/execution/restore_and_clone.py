@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 
 from rowmerge.errors import AlreadyExists, CommitStateUnknown, PlanError
 from rowmerge.execution.commit import DEFAULT_COMMIT_OPTIONS, Attempt, CommitOptions, commit_with_retry
-from rowmerge.execution.result import ChangeResult, RowCounts, Timings, history_metrics
+from rowmerge.execution.result import ChangeResult, Timings, history_metrics
+from rowmerge.execution.row_counts import RowCounts
 from rowmerge.plan.pruning.file_pruning import every_file
 from rowmerge.table.commits.copies import FileCopies
 from rowmerge.table.commits.request import CommitRequest, Committed, Conflicted, Reads, Unknown

@@ -11,31 +11,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from rowmerge.execution.row_counts import RowCounts
 from rowmerge.execution.ways.way import SCAN_STEP, SOURCE_STEP
 from rowmerge.plan.row_plan import RowPlan
 from rowmerge.spark.writing.write_output import WriteOutput
 from rowmerge.table.snapshots.files import FileChanges, FileListing
-
-
-@dataclass(frozen=True)
-class RowCounts:
-    """The numbers of rows and files that one command changed.
-
-    `files_marked`: the number of files with new deletion vectors or delete files. `bytes_added`: the total size of all new data files.
-    """
-
-    inserted: int = 0
-    updated: int = 0
-    deleted: int = 0
-    files_added: int = 0
-    files_removed: int = 0
-    files_marked: int = 0
-    bytes_added: int = 0
-
-    @property
-    def affected(self) -> int:
-        """The total number of inserted, updated and deleted rows."""
-        return self.inserted + self.updated + self.deleted
 
 
 @dataclass

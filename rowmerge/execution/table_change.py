@@ -14,7 +14,8 @@ from rowmerge.errors import AlreadyExists, AppendOnly, CommitConflict, CommitSta
 from rowmerge.execution.commit import DEFAULT_COMMIT_OPTIONS, Attempt, CommitOptions, commit_with_retry, find_earlier_result, run_attempt
 from rowmerge.execution.insert import NewRows
 from rowmerge.execution.partition_masks import partition_mask
-from rowmerge.execution.result import ChangeResult, RowCounts, Timings, insert_metrics, removal_metrics, row_counts
+from rowmerge.execution.result import ChangeResult, Timings, insert_metrics, removal_metrics, row_counts
+from rowmerge.execution.row_counts import RowCounts
 from rowmerge.plan.insert_columns import static_partition
 from rowmerge.plan.pruning.file_pruning import every_file
 from rowmerge.spark.reading.file_statistics import computed_statistics

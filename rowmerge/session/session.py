@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import pyarrow as pa
 
-from rowmerge.catalog import Catalog, Relation, TablesByPath, with_paths
+from rowmerge.catalog import Catalog, TablesByPath, with_paths
 from rowmerge.commands.definitions import Explain, Query
 from rowmerge.commands.functions import FunctionCommand
 from rowmerge.commands.maintenance import MaintenanceCommand
@@ -21,7 +21,7 @@ from rowmerge.execution.commit import CommitOptions
 from rowmerge.execution.insert import NewRows, Overwrite, insert
 from rowmerge.execution.result import ChangeResult
 from rowmerge.session.answers import frames
-from rowmerge.session.answers.description import RelationDescription, describe
+from rowmerge.session.answers.description import describe
 from rowmerge.session.answers.results import StatementResult
 from rowmerge.session.definitions.columns import query_columns
 from rowmerge.session.definitions.creation import NewTable, create_or_replace_table, with_comments
@@ -56,6 +56,7 @@ from rowmerge.sql import parse, parse_table_name, references
 from rowmerge.storage.configuration import StorageConfiguration
 from rowmerge.storage.store import Durability, Storage
 from rowmerge.table.metadata.shape import TableDefinition
+from rowmerge.table.relations import Relation, RelationDescription
 from rowmerge.table.snapshots.snapshot import Snapshot
 
 if TYPE_CHECKING:

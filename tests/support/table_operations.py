@@ -14,7 +14,8 @@ from rowmerge.delta.snapshots import deletion_vectors
 from rowmerge.execution import compaction
 from rowmerge.execution.commit import Attempt, commit_with_retry
 from rowmerge.execution.restore_and_clone import restore
-from rowmerge.execution.result import RowCounts, Timings
+from rowmerge.execution.result import Timings
+from rowmerge.execution.row_counts import RowCounts
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
 from rowmerge.iceberg.deletes import position_deletes
 from rowmerge.iceberg.manifests import manifest_files as manifests

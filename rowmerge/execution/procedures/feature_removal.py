@@ -12,7 +12,8 @@ from rowmerge.errors import PlanError
 from rowmerge.errors.environment import unreadable_data_file
 from rowmerge.execution.commit import Attempt, CommitOptions, commit_with_retry
 from rowmerge.execution.compaction import Compaction, purge
-from rowmerge.execution.result import ChangeResult, RowCounts, Timings
+from rowmerge.execution.result import ChangeResult, Timings
+from rowmerge.execution.row_counts import RowCounts
 from rowmerge.execution.table_change import change_definition
 from rowmerge.parquet.data_files import WriteSpec
 from rowmerge.parquet.filesystems import UnreadableFile, open_data_file

@@ -15,7 +15,8 @@ from rowmerge.errors import AlreadyExists, CommitStateUnknown, TypeMismatch, Uns
 from rowmerge.execution.commit import Attempt, CommitOptions, commit_with_retry
 from rowmerge.execution.procedures.feature_removal import is_narrow
 from rowmerge.execution.restore_and_clone import clone_result
-from rowmerge.execution.result import ChangeResult, RowCounts, Timings, history_metrics
+from rowmerge.execution.result import ChangeResult, Timings, history_metrics
+from rowmerge.execution.row_counts import RowCounts
 from rowmerge.spark.writing.specs import write_spec
 from rowmerge.table.commits.creation import CreationVersion
 from rowmerge.table.commits.request import CommitRequest, Committed, Conflicted, Reads, Unknown

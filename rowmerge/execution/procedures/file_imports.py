@@ -14,7 +14,8 @@ from rowmerge.concurrency import map_in_batches
 from rowmerge.errors import AlreadyExists, CommitStateUnknown, PlanError, UnsupportedTableFeature
 from rowmerge.errors.environment import unreadable_data_file
 from rowmerge.execution.commit import DEFAULT_COMMIT_OPTIONS, Attempt, CommitOptions, commit_with_retry
-from rowmerge.execution.result import ChangeResult, RowCounts, Timings
+from rowmerge.execution.result import ChangeResult, Timings
+from rowmerge.execution.row_counts import RowCounts
 from rowmerge.parquet.filesystems import UnreadableFile, open_data_file
 from rowmerge.parquet.statistics.footers import ExpectedColumns, describe_file, widens_number
 from rowmerge.table.commits.request import CommitRequest, Committed, Conflicted, Reads, Unknown

@@ -2,43 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-
-from rowmerge.catalog import Catalog, Relation
+from rowmerge.catalog import Catalog
 from rowmerge.table.metadata.copied_files import RESERVED
-from rowmerge.table.metadata.partitioning import PartitionField, SortField
-from rowmerge.table.metadata.rules import Rules
-from rowmerge.table.metadata.schema import Field
+from rowmerge.table.relations import Relation, RelationDescription
 from rowmerge.table.snapshots.files import FileListing
 from rowmerge.table.snapshots.snapshot import Snapshot
-
-
-@dataclass(frozen=True)
-class RelationDescription:
-    """The columns, statistics and settings of a relation.
-
-    `modified`: the time of the last change in milliseconds since the epoch. `records`: the number of rows, or None if it is unknown.
-    `size`: the total size of all data files in bytes. `files`: the number of data files. `deleted`: the number of deleted rows that data
-    files still contain. `text`: the query of a view, or None for a table. For a view, `records`, `files` and `deleted` are None.
-    """
-
-    relation: Relation
-    columns: tuple[Field, ...]
-    location: str
-    partition_columns: tuple[str, ...] = ()
-    partitioning: tuple[PartitionField, ...] = ()
-    ordering: tuple[SortField, ...] = ()
-    properties: Mapping[str, str] = field(default_factory=dict)
-    comment: str | None = None
-    version: int | None = None
-    modified: int = 0
-    records: int | None = None
-    size: int = 0
-    text: str | None = None
-    rules: Rules = field(default_factory=Rules)
-    files: int | None = None
-    deleted: int | None = None
 
 
 def describe(catalog: Catalog, relation: Relation) -> RelationDescription:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from rowmerge.catalog import Relation
 from rowmerge.execution.compaction import CompactionStatistics
-from rowmerge.execution.result import RowCounts
+from rowmerge.execution.row_counts import RowCounts
 from rowmerge.spark.types import frame_of
 from rowmerge.table.metadata.schema import DataType, Field, Map, Primitive, Struct, arrow_schema
+from rowmerge.table.relations import Relation
 from rowmerge.table.snapshots.metadata_tables import utc_time
 from rowmerge.table.table import HistoryEntry
 

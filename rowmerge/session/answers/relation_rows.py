@@ -7,11 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rowmerge.catalog import Relation
-from rowmerge.session.answers.description import RelationDescription
 from rowmerge.session.answers.frames import RowValues, rows_frame, single_row
 from rowmerge.table.metadata.partitioning import IDENTITY, partition_by
 from rowmerge.table.metadata.schema import Array, DataType, Decimal, Field, Map, Primitive, Struct
+from rowmerge.table.relations import Relation, RelationDescription
 from rowmerge.table.snapshots.metadata_tables import utc_time
 from rowmerge.table.snapshots.snapshot import Snapshot, TableDetails
 

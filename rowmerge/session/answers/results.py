@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from rowmerge.execution.result import ChangeResult, RowCounts
+from rowmerge.execution.result import ChangeResult
+from rowmerge.execution.row_counts import RowCounts
 from rowmerge.session.answers.frames import empty_frame
 from rowmerge.spark.spark_session import SKIP_FILES
 from rowmerge.table.snapshots.files import MatchingFiles

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from rowmerge.catalog import Relation, View
-from rowmerge.session.answers.description import RelationDescription
+from rowmerge.catalog import View
 from rowmerge.session.answers.relation_rows import CatalogEntry
 from rowmerge.session.definitions.partitioning import default_name
 from rowmerge.table.metadata.copied_files import OF_ONE_TABLE
 from rowmerge.table.metadata.partitioning import VOID, PartitionField
 from rowmerge.table.metadata.property_registry import Effect
 from rowmerge.table.metadata.schema import CHAR_VARCHAR, Array, DataType, Field, Map, Struct, backquote, sql_name, string_literal
+from rowmerge.table.relations import Relation, RelationDescription
 from rowmerge.table.snapshots.snapshot import Snapshot
 
 _IDENTITY = "delta.identity."

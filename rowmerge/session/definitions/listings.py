@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rowmerge.catalog import Relation
 from rowmerge.commands.definitions import (
     Describe,
     Detail,
@@ -19,11 +18,12 @@ from rowmerge.commands.definitions import (
 from rowmerge.commands.listings import TableListing
 from rowmerge.commands.names import TABLE_FORMATS, FileSource, TableName
 from rowmerge.session.answers import frames, relation_rows
-from rowmerge.session.answers.description import RelationDescription, describe, describe_snapshot
+from rowmerge.session.answers.description import describe, describe_snapshot
 from rowmerge.session.definitions.table_listings import catalog_entry, table_listing_rows
 from rowmerge.session.names.scope import SessionContext
 from rowmerge.spark.reading.file_sources import absolute, read_file_source, size_and_age
 from rowmerge.spark.types import schema_of
+from rowmerge.table.relations import Relation, RelationDescription
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from rowmerge.catalog import Relation
 from rowmerge.commands.names import FileSource, TableName
 from rowmerge.commands.tables import Rename, SetLocation
 from rowmerge.errors import PlanError, TableError
 from rowmerge.session.names.scope import SessionContext
 from rowmerge.table.metadata.schema import sql_name
+from rowmerge.table.relations import Relation
 from rowmerge.table.snapshots.snapshot import Snapshot
 from rowmerge.table.table import Table
 

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from rowmerge.catalog import Relation
 from rowmerge.commands import listings as commands
 from rowmerge.errors import UnknownColumn
 from rowmerge.session.answers import frames, relation_rows
-from rowmerge.session.answers.description import RelationDescription, describe, describe_snapshot
+from rowmerge.session.answers.description import describe, describe_snapshot
 from rowmerge.session.answers.metadata_answers import answer_from_metadata, resolve_query
 from rowmerge.session.answers.relation_rows import CatalogEntry
 from rowmerge.session.definitions.create_statements import create_table_text, create_view_text
@@ -20,6 +19,7 @@ from rowmerge.session.names.scope import SessionContext
 from rowmerge.spark.types import frame_of
 from rowmerge.sql import parse_simple_query
 from rowmerge.table.metadata.schema import Field, Struct, backquote
+from rowmerge.table.relations import Relation, RelationDescription
 from rowmerge.table.snapshots.snapshot import Snapshot
 
 if TYPE_CHECKING:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rowmerge.catalog import Relation, View
+from rowmerge.catalog import View
 from rowmerge.commands.definitions import CommentOn, CreateView, PropertyCommand
 from rowmerge.errors import AlreadyExists, PlanError
 from rowmerge.session.definitions.columns import new_properties, rename_view_columns, set_comment, view_columns
 from rowmerge.session.names.scope import SessionContext, StatementScope
 from rowmerge.table.metadata.schema import quote
+from rowmerge.table.relations import Relation
 
 AlterView = PropertyCommand | CommentOn
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from rowmerge.catalog import Catalog, Relation
+from rowmerge.catalog import Catalog
 from rowmerge.commands.names import TableName
 from rowmerge.session.answers.description import describe
 from rowmerge.session.answers.frames import rows_frame
 from rowmerge.session.names.resolver import NameResolver
 from rowmerge.table.metadata.schema import DataType, Primitive
+from rowmerge.table.relations import Relation
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

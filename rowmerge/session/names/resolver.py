@@ -9,12 +9,13 @@ from copy import copy
 from dataclasses import dataclass, replace
 from typing import NoReturn
 
-from rowmerge.catalog import Catalog, Catalogs, Relation, without_paths
+from rowmerge.catalog import Catalog, Catalogs, without_paths
 from rowmerge.catalog.names import format_of_path
 from rowmerge.commands.names import CATALOGS, TableName
 from rowmerge.errors import ChangesNotRecorded, ConfigurationError, PlanError, SchemaNotFound, TableError, TableNotFound
 from rowmerge.session.names.spark_names import TemporaryViews
 from rowmerge.table.metadata.schema import quote
+from rowmerge.table.relations import Relation
 from rowmerge.table.snapshots.change_feed import ChangeFeed
 from rowmerge.table.table import Branches, Table
 

@@ -19,7 +19,7 @@ from packaging.requirements import Requirement
 from rowmerge.catalog import IcebergCatalog
 from rowmerge.catalog.names import normalize_location
 from rowmerge.errors import ConfigurationError, RowmergeError, StorageError
-from rowmerge.session.startup.catalogs import is_warehouse_folder
+from rowmerge.session.startup.catalog_keys import is_warehouse_folder
 from rowmerge.session.startup.class_archive import java_executable
 from rowmerge.session.startup.cluster import check_executors
 from rowmerge.session.startup.connectors import configure_stores

@@ -28,7 +28,7 @@ from rowmerge.execution.commit import CommitOptions
 from rowmerge.execution.compaction import optimize, purge
 from rowmerge.execution.procedures.feature_removal import FeatureRemoval
 from rowmerge.execution.restore_and_clone import restore
-from rowmerge.execution.result import RowCounts
+from rowmerge.execution.row_counts import RowCounts
 from rowmerge.execution.table_change import remove_missing_files
 from rowmerge.plan.file_strategy import CompactionOptions
 from rowmerge.session.answers import frames

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dbt.adapters.rowmerge.relations.catalog import catalog_rows, catalog_table
 from rowmerge.catalog import Relation
-from rowmerge.session.answers.description import RelationDescription
 from rowmerge.table.metadata.partitioning import PartitionField
 from rowmerge.table.metadata.schema import Field, Primitive
+from rowmerge.table.relations import RelationDescription
 
 COLUMNS = (Field("id", Primitive("long")), Field("Tag", Primitive("string"), metadata={"comment": 'It\'s\n"odd"'}))
 

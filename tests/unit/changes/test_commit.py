@@ -11,7 +11,8 @@ import pytest
 from rowmerge.delta import DeltaTable
 from rowmerge.errors import StorageError
 from rowmerge.execution.commit import Attempt, commit_with_retry
-from rowmerge.execution.result import RowCounts, Timings
+from rowmerge.execution.result import Timings
+from rowmerge.execution.row_counts import RowCounts
 from rowmerge.storage.store import Put, Storage
 from rowmerge.table.commits.request import CommitRequest
 from rowmerge.table.metadata.schema import Field, Primitive, Struct

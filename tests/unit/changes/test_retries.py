@@ -11,7 +11,8 @@ from pyiceberg.table.update import SetPropertiesUpdate
 
 from rowmerge.errors import ConcurrentDeleteRead, ConfigurationError, MetadataChanged
 from rowmerge.execution.commit import Attempt, CommitOptions, commit_with_retry
-from rowmerge.execution.result import ChangeResult, RowCounts, Timings
+from rowmerge.execution.result import ChangeResult, Timings
+from rowmerge.execution.row_counts import RowCounts
 from rowmerge.table.commits.request import CommitRequest, Reads
 from rowmerge.table.metadata.settings import RetryPolicy
 from rowmerge.table.metadata.shape import TableDefinition

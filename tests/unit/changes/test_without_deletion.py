@@ -16,7 +16,8 @@ from rowmerge.catalog import DirectoryCatalog, Relation, View
 from rowmerge.delta import DeltaTable
 from rowmerge.errors import StorageError
 from rowmerge.execution.commit import Attempt, commit_with_retry
-from rowmerge.execution.result import RowCounts, Timings
+from rowmerge.execution.result import Timings
+from rowmerge.execution.row_counts import RowCounts
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
 from rowmerge.iceberg.maintenance.rewriting import ManifestRewriting
 from rowmerge.parquet.outcomes import INSERT, OutcomeColumns

@@ -9,7 +9,8 @@ from pyiceberg.table.update import SetPropertiesUpdate
 
 from rowmerge.errors import CatalogFailed, ConfigurationError, MetadataChanged, StorageError
 from rowmerge.execution.commit import Attempt, commit_with_retry
-from rowmerge.execution.result import RowCounts, Timings
+from rowmerge.execution.result import Timings
+from rowmerge.execution.row_counts import RowCounts
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
 from rowmerge.iceberg.catalogs.catalog_operations import CatalogOperations
 from rowmerge.iceberg.catalogs.clients import CatalogClient
