@@ -8,7 +8,10 @@ from rowmerge.version import __version__
 if TYPE_CHECKING:
     from rowmerge.commands.names import CATALOGS, TABLE_FORMATS
     from rowmerge.execution.row_counts import RowCounts
+    from rowmerge.server.client import ServerSession
+    from rowmerge.session.answers.outcome import FileReads, StatementOutcome
     from rowmerge.session.answers.results import StatementResult, TableScan
+    from rowmerge.session.connection import Connection
     from rowmerge.session.session import Session, connect
     from rowmerge.session.startup.catalog_keys import check_further_catalogs, default_format_of, is_warehouse_folder
     from rowmerge.session.startup.checks import check_environment
@@ -17,17 +20,22 @@ if TYPE_CHECKING:
     from rowmerge.session.tables.merges import TableMerge
     from rowmerge.session.tables.table import Table
     from rowmerge.sql import split_statements
+    from rowmerge.storage.retries import parse_duration
     from rowmerge.table.relations import Relation, RelationDescription
 
 # PySpark, pandas and pyiceberg take a second or more to import. So each name is imported when a program first uses it (PEP 562).
 _MODULES = {
     "CATALOGS": "commands.names",
     "TABLE_FORMATS": "commands.names",
+    "Connection": "session.connection",
     "EnvironmentCheck": "session.startup.store_checks",
+    "FileReads": "session.answers.outcome",
     "Relation": "table.relations",
     "RelationDescription": "table.relations",
     "RowCounts": "execution.row_counts",
+    "ServerSession": "server.client",
     "Session": "session.session",
+    "StatementOutcome": "session.answers.outcome",
     "StatementResult": "session.answers.results",
     "Table": "session.tables.table",
     "TableMerge": "session.tables.merges",
@@ -38,17 +46,22 @@ _MODULES = {
     "default_format_of": "session.startup.catalog_keys",
     "is_warehouse_folder": "session.startup.catalog_keys",
     "literal": "session.tables.expressions",
+    "parse_duration": "storage.retries",
     "split_statements": "sql",
 }
 
 __all__ = [
     "CATALOGS",
     "TABLE_FORMATS",
+    "Connection",
     "EnvironmentCheck",
+    "FileReads",
     "Relation",
     "RelationDescription",
     "RowCounts",
+    "ServerSession",
     "Session",
+    "StatementOutcome",
     "StatementResult",
     "Table",
     "TableMerge",
@@ -60,6 +73,7 @@ __all__ = [
     "default_format_of",
     "is_warehouse_folder",
     "literal",
+    "parse_duration",
     "split_statements",
 ]
 

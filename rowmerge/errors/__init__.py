@@ -60,6 +60,8 @@ from rowmerge.errors.environment import (
     ConfigurationError,
     SparkTooOld,
     SparkFailed,
+    StatementCancelled,
+    ServerLost,
 )
 
 __all__ = [
@@ -96,8 +98,10 @@ __all__ = [
     "RowsChanged",
     "RowsMustStay",
     "SchemaNotFound",
+    "ServerLost",
     "SparkFailed",
     "SparkTooOld",
+    "StatementCancelled",
     "StatementError",
     "StorageError",
     "TableError",

@@ -93,6 +93,29 @@ class SparkFailed(RowmergeError):
     """
 
 
+class StatementCancelled(RowmergeError):
+    """Raised when a connection is cancelled while its statement runs, or before its next statement.
+
+    Remedy: Run the statement again with a new connection.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("The run was cancelled. The statement was stopped and committed nothing.")
+
+
+class ServerLost(RowmergeError):
+    """Raised when rowmerge's server ends or stops answering while a client waits for the result of a statement.
+
+    Remedy: Look at the table: the statement may have been committed. Run it again if not; a new server starts by itself. The log of the
+    server tells why it has ended.
+    """
+
+    def __init__(self, log: str) -> None:
+        self.log = log
+        problem = "The server of rowmerge has ended while a statement ran, which was committed completely or not at all."
+        super().__init__(f"{problem} Run it again: a new server starts. The log tells the cause: {log}")
+
+
 def unreadable_data_file(table: str, path: str, reason: str | None) -> RowmergeError:
     """Return the error for a data file that cannot be read: it is missing, its store failed, or it is damaged.
 

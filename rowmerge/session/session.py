@@ -36,7 +36,7 @@ from rowmerge.session.names.table_changes import sql_constant
 from rowmerge.session.startup.catalogs import open_catalogs
 from rowmerge.session.startup.cluster import check_executors
 from rowmerge.session.startup.connectors import configure_stores, served_locations, warehouse_locations
-from rowmerge.session.startup.embedded import start_spark
+from rowmerge.session.startup.embedded import is_separate_session, start_spark
 from rowmerge.session.statements.explanations import run_explain
 from rowmerge.session.statements.functions import run_function_command
 from rowmerge.session.statements.maintenance import run_maintenance
@@ -173,7 +173,7 @@ class Session:
         self._options = CommitOptions(retries=commit_retries)
         names = NameResolver(catalog, TemporaryViews(spark), schema, catalog_name)
         functions = WarehouseFunctions(spark, catalog)
-        views, task_sizes = SparkViews(spark), TaskSizes(spark, may_set=owns_spark)
+        views, task_sizes = SparkViews(spark), TaskSizes(spark, may_set=owns_spark or is_separate_session(spark))
         self._context = SessionContext(spark, catalog, default_format, tables_by_path, names, views, functions, task_sizes, Audit(spark))
 
     @property

@@ -14,14 +14,12 @@ from dbt.adapters.sql import SQLConnectionManager
 from dbt_common.clients.agate_helper import empty_table
 from dbt_common.exceptions import DbtDatabaseError, DbtRuntimeError
 from dbt_common.ui import green, red, yellow
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 
 from dbt.adapters.rowmerge.cursor import Handle
 from dbt.adapters.rowmerge.frames.python_models import line_of_model
 from dbt.adapters.rowmerge.response import RowmergeResponse, response_from
-from dbt.adapters.rowmerge.sessions import environment_checks, session_for
-from rowmerge.errors import RowmergeError
+from dbt.adapters.rowmerge.sessions import close_server_sessions, connection_for, environment_checks
+from rowmerge.errors import RowmergeError, StatementCancelled
 
 if TYPE_CHECKING:
     import agate
@@ -29,9 +27,6 @@ if TYPE_CHECKING:
 
 logger = AdapterLogger("rowmerge")
 _COLORS = {"OK": green, "WARNING": yellow, "ERROR": red}
-
-# A query can also fail when its rows are fetched, with an error of Spark.
-ENGINE_ERRORS = (RowmergeError, PySparkException, Py4JJavaError)
 
 
 class _CommentBelow(MacroQueryStringSetter):
@@ -55,28 +50,35 @@ class RowmergeConnectionManager(SQLConnectionManager):
         if connection.state == ConnectionState.OPEN:
             return connection
         try:
-            connection.handle = Handle(session_for(connection.credentials))
-        except (DbtRuntimeError, *ENGINE_ERRORS) as error:
+            connection.handle = Handle(connection_for(connection.credentials))
+        except Exception as error:
             connection.handle = None
             connection.state = ConnectionState.FAIL
+            if not isinstance(error, DbtRuntimeError) and not _is_engine_error(error):
+                raise
             raise FailedToConnectError(_message(error)) from error
         connection.state = ConnectionState.OPEN
         return connection
 
     @classmethod
     def get_response(cls, cursor: Any) -> AdapterResponse:
-        return RowmergeResponse(_message="OK") if cursor.result is None else response_from(cursor.result, cursor.scans)
+        return RowmergeResponse(_message="OK") if cursor.outcome is None else response_from(cursor.outcome)
 
     @contextmanager
     def exception_handler(self, sql: str) -> Iterator[None]:
         """Convert errors of the engine and of Spark in a `with` block to dbt's error. dbt adds the model and its file to the message.
 
         Raises:
+            DbtRuntimeError: The connection was cancelled.
             DbtDatabaseError: The engine or Spark raises an error in the block.
         """
         try:
             yield
-        except ENGINE_ERRORS as error:
+        except StatementCancelled as error:
+            raise DbtRuntimeError(error.message) from error
+        except Exception as error:
+            if not _is_engine_error(error):
+                raise
             raise DbtDatabaseError(_message(error)) from error
 
     def execute(
@@ -117,6 +119,10 @@ class RowmergeConnectionManager(SQLConnectionManager):
         if failures:
             raise DbtRuntimeError("\n  >".join(failures))
 
+    def cleanup_all(self) -> None:
+        super().cleanup_all()
+        close_server_sessions()
+
     def set_query_header(self, query_header_context: Dict[str, Any]) -> None:
         self.query_header = _CommentBelow(self.profile, query_header_context)
 
@@ -141,10 +147,20 @@ _LOST_SESSION = ("INVALID_HANDLE.SESSION_", "NO_ACTIVE_SESSION")
 """The beginnings of Spark's error conditions for a session that a Spark Connect server does not have any more."""
 
 
+def _is_engine_error(error: Exception) -> bool:
+    """Return whether an error is one of the engine, or one of Spark: a query can fail when its rows are fetched.
+
+    Errors of Spark are recognized by name, because PySpark takes some time to import, and clients of a server do not need it.
+    """
+    classes = {f"{class_.__module__.partition('.')[0]}.{class_.__name__}" for class_ in type(error).__mro__}
+    return isinstance(error, RowmergeError) or bool(classes & {"pyspark.PySparkException", "py4j.Py4JJavaError"})
+
+
 def _message(error: Exception) -> str:
     """Return the message of an error, without the JVM stack trace and with the line of the Python model that raised the error."""
-    if isinstance(error, PySparkException) and (error.getCondition() or "").startswith(_LOST_SESSION):
+    condition = error.getCondition() if hasattr(error, "getCondition") else None
+    if (condition or "").startswith(_LOST_SESSION):
         cause = "The Spark Connect server does not have the session any more: it has restarted, or the session was idle for too long."
         return f"{cause} The next node opens a new session. Run this node again with `dbt retry`."
-    message = str(error.java_exception.getMessage()) if isinstance(error, Py4JJavaError) else str(error)
+    message = str(error.java_exception.getMessage()) if hasattr(error, "java_exception") else str(error)
     return message.split("\n\nJVM stacktrace:", 1)[0].split("\n\nDriver stacktrace:", 1)[0].rstrip() + line_of_model(error)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import datetime, timezone
 from functools import partial
 from typing import TYPE_CHECKING, Any, Dict, FrozenSet, List, Optional, Set, Tuple, Union
-from zoneinfo import ZoneInfo
 
 from dbt.adapters.base import BaseRelation, available
 from dbt.adapters.base.impl import ConstraintSupport, FreshnessResponse
@@ -20,6 +19,7 @@ from dbt.adapters.contracts.relation import RelationConfig
 from dbt.adapters.events.types import ConstraintNotSupported
 from dbt.adapters.spark import SparkAdapter
 from dbt.adapters.sql import SQLAdapter
+from dbt.flags import get_flags
 from dbt_common.clients.agate_helper import merge_tables
 from dbt_common.contracts.constraints import ConstraintType
 from dbt_common.contracts.metadata import CatalogTable as DocumentedTable
@@ -32,8 +32,9 @@ from dbt.adapters.rowmerge.configs.constraints import Constraint, ContractColumn
 from dbt.adapters.rowmerge.configs.model_config import RowmergeConfig
 from dbt.adapters.rowmerge.configs.table_format import TableFormats
 from dbt.adapters.rowmerge.connections import RowmergeConnectionManager
-from dbt.adapters.rowmerge.frames.python_models import check_python_config, package_problems, run_python_model
-from dbt.adapters.rowmerge.frames.seeds import arrow_table, cast_columns, rows_of_file
+from dbt.adapters.rowmerge.frames.python_models import check_python_config, create_model_view, package_problems, write_python_model
+from dbt.adapters.rowmerge.frames.seeds import rows_of_file, write_seed
+from dbt.adapters.rowmerge.frames.tables import TableToWrite
 from dbt.adapters.rowmerge.incremental.models import IncrementalModels
 from dbt.adapters.rowmerge.operations import Operations
 from dbt.adapters.rowmerge.relations.catalog import catalog_rows, catalog_table
@@ -41,6 +42,7 @@ from dbt.adapters.rowmerge.relations.column import RowmergeColumn, columns_of
 from dbt.adapters.rowmerge.relations.names import as_text, literal, quote
 from dbt.adapters.rowmerge.relations.relation import RowmergeRelation
 from dbt.adapters.rowmerge.response import RowmergeResponse, response_from
+from dbt.adapters.rowmerge.sessions import start_early
 from rowmerge.errors import FilesNotFound, SchemaNotFound, TableNotFound
 
 if TYPE_CHECKING:
@@ -52,6 +54,10 @@ _CAPABILITIES = (
     *("SchemaMetadataByRelations", "TableLastModifiedMetadata", "TableLastModifiedMetadataBatch"),
     *("GetCatalogForSingleRelation", "MicrobatchConcurrency", "CatalogsV2"),
 )
+
+
+_COMMANDS_WITH_STATEMENTS = ("build", "clone", "retry", "run", "run-operation", "seed", "show", "snapshot", "test")
+"""The commands of dbt that need Spark as soon as the project is read. `compile` and `docs generate` start it if they need it."""
 
 
 class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter):
@@ -79,6 +85,8 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
         super().__init__(*args, **kwargs)
         self._announcements: Dict[str, object] = {}
         RowmergeRelation.use_catalogs(self.config.credentials.databases, self.config.credentials.further_catalogs)
+        if getattr(get_flags(), "WHICH", None) in _COMMANDS_WITH_STATEMENTS:
+            start_early(self.config.credentials)
 
     @property
     def session(self) -> Any:
@@ -88,6 +96,10 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
     @property
     def _handle(self) -> Any:
         return self.connections.get_thread_connection().handle
+
+    def _call(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Call a function with the engine's session and further arguments, in the process that runs Spark."""
+        return self._handle.connection.call(function, *args)
 
     @available
     @classmethod
@@ -223,7 +235,7 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
             rows: The rows that dbt has read from the CSV file; none with `dbt seed --empty`.
             column_types: The config `column_types`, with SQL types by column name.
             delimiter: The delimiter of the CSV file.
-            **definition: The result of the macro `rowmerge_table_definition`: the keyword arguments of `_write_table`.
+            **definition: The result of the macro `rowmerge_table_definition`: the keyword arguments of `_table_to_write`.
 
         Raises:
             DbtRuntimeError: A column has a value that does not fit its inferred type, or the run was cancelled.
@@ -235,11 +247,10 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
         inferred_types = [self.convert_type(rows_with_types, index) for index in range(len(rows.column_names))]
         # Second, `cast_columns` below lets Spark cast the columns in `column_types` from string to their configured types.
         configured_types = {name.lower(): self.Column.translate_type(type_) for name, type_ in column_types.items()}
-        with self.connections.exception_handler(f"seed {relation}"), self._handle.cancelable():
-            spark = self.session.spark
-            time_zone = ZoneInfo(spark.conf.get("spark.sql.session.timeZone"))
-            seed = arrow_table(rows, inferred_types, time_zone)
-            return self._write_table(relation, cast_columns(seed, configured_types, spark), seed.column_names, **definition)
+        values = [tuple(column.values()) for column in rows.columns]
+        columns = list(zip(rows.column_names, inferred_types, values, strict=True))
+        with self.connections.exception_handler(f"seed {relation}"):
+            return response_from(self._call(write_seed, columns, configured_types, _table_to_write(relation, **definition)))
 
     @available.parse(lambda *a, **k: RowmergeResponse(_message="OK"))
     def write_python_model(self, relation: BaseRelation, compiled_code: str, config: Any, **definition: Any) -> AdapterResponse:
@@ -249,7 +260,7 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
             relation: The table.
             compiled_code: The Python code of the model, as dbt compiles it.
             config: The configs of the model.
-            **definition: The result of the macro `rowmerge_table_definition`: the keyword arguments of `_write_table`.
+            **definition: The result of the macro `rowmerge_table_definition`: the keyword arguments of `_table_to_write`.
 
         Raises:
             CompilationError: A package is not installed, or a config belongs to another adapter.
@@ -257,9 +268,9 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
             DbtDatabaseError: Spark or the engine fails.
         """
         check_python_config(config)
-        with self.connections.exception_handler(f"python model {relation}"), self._handle.cancelable():
-            frame = run_python_model(compiled_code, str(relation.identifier), self.session)
-            return self._write_table(relation, frame, frame.columns, **definition)
+        table = _table_to_write(relation, **definition)
+        with self.connections.exception_handler(f"python model {relation}"):
+            return response_from(self._call(write_python_model, compiled_code, str(relation.identifier), table))
 
     @available.parse(lambda relation, *a, **k: relation)
     def python_model_view(self, relation: BaseRelation, compiled_code: str, config: Any) -> RowmergeRelation:
@@ -277,38 +288,9 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
         """
         check_python_config(config)
         name = self.temporary_name(str(relation.identifier))
-        with self.connections.exception_handler(f"python model {relation}"), self._handle.cancelable():
-            run_python_model(compiled_code, str(relation.identifier), self.session).createOrReplaceTempView(name)
+        with self.connections.exception_handler(f"python model {relation}"):
+            self._call(create_model_view, compiled_code, str(relation.identifier), name)
         return self.Relation.create(identifier=name, type="view").include(schema=False)
-
-    def _write_table(
-        self,
-        relation: BaseRelation,
-        rows: Any,
-        column_names: Iterable[str],
-        *,
-        file_format: Optional[str] = None,
-        partition_by: Union[List[str], str, None] = None,
-        properties: Optional[Dict[str, Any]] = None,
-        comment: Optional[str] = None,
-        column_comments: Optional[Dict[str, str]] = None,
-    ) -> AdapterResponse:
-        """Create or replace a table in one commit. `rows`: an Arrow table or a Spark DataFrame with the columns `column_names`.
-
-        The keyword arguments come from the macro `rowmerge_table_definition`: format, partitioning, properties and comments.
-        """
-        comments = {name.lower(): text for name, text in (column_comments or {}).items()}
-        result = self.session.write(
-            rows,
-            relation.render(),
-            mode="replace",
-            format=file_format,
-            partitioned_by=as_list(partition_by),
-            comment=comment,
-            properties={str(key): as_text(value) for key, value in (properties or {}).items() if value is not None},
-            column_comments={name: comments[name.lower()] for name in column_names if name.lower() in comments},
-        )
-        return response_from(result)
 
     @available.parse(lambda *a, **k: {"elements": [], "properties": {}})
     def contract_clauses(self, columns: Dict[str, Any], constraints: List[Dict[str, Any]], file_format: str) -> Dict[str, Any]:
@@ -398,3 +380,18 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
     def _describe(self, relation: BaseRelation) -> Any:
         files = getattr(relation, "files", None)
         return self.session.describe(relation.engine_schema, relation.identifier) if files is None else self.session.describe_files(files)
+
+
+def _table_to_write(
+    relation: BaseRelation,
+    *,
+    file_format: Optional[str] = None,
+    partition_by: Union[List[str], str, None] = None,
+    properties: Optional[Dict[str, Any]] = None,
+    comment: Optional[str] = None,
+    column_comments: Optional[Dict[str, str]] = None,
+) -> TableToWrite:
+    """Return the table of a relation. The keyword arguments come from the macro `rowmerge_table_definition`."""
+    set_properties = {str(key): as_text(value) for key, value in (properties or {}).items() if value is not None}
+    comments = {name.lower(): text for name, text in (column_comments or {}).items()}
+    return TableToWrite(relation.render(), file_format, tuple(as_list(partition_by)), set_properties, comment, comments)

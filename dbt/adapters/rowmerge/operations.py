@@ -49,8 +49,8 @@ class Operations(metaclass=AdapterMeta):
         with self.connections.exception_handler(sql):
             columns = [column_name for column_name, *_ in cursor.description or ()]
             rows = [dict(zip(columns, row, strict=True)) for row in cursor.fetchall()]
-        # Besides the rows, the engine's result has the version that the statement committed, and the numbers of changed files.
-        return format_report(name, table, arguments, rows, result=cursor.result)
+        # Besides the rows, the engine's outcome has the version that the statement committed, and the numbers of changed files.
+        return format_report(name, table, arguments, rows, result=cursor.outcome)
 
     def debug_query(self) -> None:
         """Check the environment of the profile, instead of a query. So `dbt debug` starts Spark only if it has executors elsewhere."""
@@ -190,7 +190,7 @@ def format_report(operation: str, table: str, arguments: Mapping[str, Any], rows
         table: The name of the table in SQL.
         arguments: The arguments of the operation by name.
         rows: The rows that the statement returned, as mappings by column name.
-        result: The engine's StatementResult of the statement.
+        result: The engine's StatementOutcome of the statement.
     """
     match operation:
         case "optimize":

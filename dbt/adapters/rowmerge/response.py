@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Dict, Optional
 
 from dbt.adapters.contracts.connection import AdapterResponse
 
-from rowmerge import RowCounts, StatementResult, TableScan
-from rowmerge.errors import RowmergeError
+from rowmerge import FileReads, RowCounts, StatementOutcome
 
 
 # dbt evaluates these annotations at run time, so they use the names of the module typing, as in dbt.
@@ -40,58 +39,39 @@ class RowmergeResponse(AdapterResponse):
     seconds: Optional[Dict[str, float]] = None
 
 
-def response_from(result: StatementResult, scans: Optional[Sequence[TableScan]] = None) -> RowmergeResponse:
-    """Return dbt's adapter response for the engine's result of a statement.
-
-    Args:
-        result: The result.
-        scans: The scans of several statements of which it is the last one, or None for the scans of the result alone.
-    """
-    operation, changes = str(result.operation), result.changes
-    reads = _counts_of_reads(result.scans if scans is None else scans)
+def response_from(outcome: StatementOutcome) -> RowmergeResponse:
+    """Return dbt's adapter response for the engine's outcome of a statement."""
+    operation, changes = str(outcome.operation), outcome.changes
+    reads = _counts_of_reads(outcome.reads)
     reads_phrase = _reads_phrase(reads)
     if changes is None:
         message = f"OK: {reads_phrase}" if reads_phrase else "OK"
-        return RowmergeResponse(_message=message, code=operation, version=result.version, **reads)
-    retries = result.attempts - 1
+        return RowmergeResponse(_message=message, code=operation, version=outcome.version, **reads)
+    retries = outcome.attempts - 1
     return RowmergeResponse(
-        _message=_console_line(operation, changes, reads_phrase, result.version, retries),
+        _message=_console_line(operation, changes, reads_phrase, outcome.version, retries),
         code=operation,
         rows_affected=changes.affected,
         rows_inserted=changes.inserted,
         rows_updated=changes.updated,
         rows_deleted=changes.deleted,
-        version=result.version,
+        version=outcome.version,
         files_added=changes.files_added,
         files_removed=changes.files_removed,
         files_marked=changes.files_marked,
         bytes_added=changes.bytes_added,
         **reads,
         retries=retries,
-        seconds={stage: round(duration, 3) for stage, duration in result.seconds.items()} or None,
+        seconds={stage: round(duration, 3) for stage, duration in outcome.seconds.items()} or None,
     )
 
 
-def _counts_of_reads(scans: Sequence[TableScan]) -> Dict[str, Optional[int]]:
-    """Return the counts of files and bytes that scans read together. Without scans, the result is empty."""
-    if not scans:
+def _counts_of_reads(reads: Optional[FileReads]) -> Dict[str, Optional[int]]:
+    """Return the counts of files and bytes by their names in the response; an empty dictionary without reads."""
+    if reads is None:
         return {}
-    try:
-        return {
-            "files_read": sum(scan.files for scan in scans),
-            "files_total": _sum_if_known(scan.total_files for scan in scans),
-            "bytes_read": sum(scan.size for scan in scans),
-            "bytes_total": _sum_if_known(scan.total_size for scan in scans),
-        }
-    except RowmergeError:
-        # The counts may need metadata that the statement has not read. The statement has succeeded without them.
-        return {}
-
-
-def _sum_if_known(counts: Iterable[Optional[int]]) -> Optional[int]:
-    """Return the sum, or None if one of the counts is unknown."""
-    numbers = list(counts)
-    return None if None in numbers else sum(filter(None, numbers))
+    files: Dict[str, Optional[int]] = {"files_read": reads.files, "files_total": reads.total_files}
+    return {**files, "bytes_read": reads.size, "bytes_total": reads.total_size}
 
 
 def _reads_phrase(reads: Mapping[str, Optional[int]]) -> str:

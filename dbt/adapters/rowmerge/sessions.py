@@ -1,4 +1,4 @@
-"""The engine's sessions in this process. All threads of dbt share one session for each profile."""
+"""The engine's sessions: in this process, or in a server. All threads of dbt share one session for each profile."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import json
 import os
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from dbt_common.exceptions import DbtRuntimeError
-from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
 
 import rowmerge
 from dbt.adapters.rowmerge.configs.credentials import RowmergeCredentials
+from rowmerge.errors import RowmergeError
 
 _SESSION_SETTINGS = (
     "address",
@@ -25,30 +25,62 @@ _SESSION_SETTINGS = (
     "catalogs",
     "spark_config",
     "storage_options",
+    "keep_warm",
 )
+_CODE = os.path.dirname(__file__)
+"""The folder of the Python code that a server calls for the adapter."""
 
 _lock = threading.Lock()
 _sessions: dict[tuple[Any, ...], Any] = {}
 
 
-def session_for(credentials: RowmergeCredentials) -> Any:
-    """Return the session of a profile. The first call starts Spark, which takes several seconds.
+def connection_for(credentials: RowmergeCredentials) -> Any:
+    """Return a new connection to the session of a profile, for one thread. The first call starts Spark, which takes several seconds.
 
     Raises DbtRuntimeError if the warehouse is a file, and rowmerge.errors.RowmergeError if the engine fails to start.
     """
+    session = _session_for(credentials)
+    return session.connection() if credentials.keep_warm else rowmerge.Connection(session)
+
+
+def start_early(credentials: RowmergeCredentials) -> None:
+    """Start Spark for a profile in the background, while dbt reads the project. If this fails, `connection_for` raises the error."""
+
+    def start() -> None:
+        with suppress(DbtRuntimeError, RowmergeError):
+            _session_for(credentials)
+
+    if credentials.method == "session":
+        threading.Thread(target=start, name="rowmerge-start", daemon=True).start()
+
+
+def close_server_sessions() -> None:
+    """Release the sessions of servers, when a command of dbt ends. The servers end after the time that the profile sets."""
+    with _lock:
+        for key, session in list(_sessions.items()):
+            if isinstance(session, rowmerge.ServerSession):
+                _sessions.pop(key).close()
+
+
+def _session_for(credentials: RowmergeCredentials) -> Any:
+    """Return the session of a profile. The first call starts Spark. Raise the errors of `connection_for`."""
     spark = _active_spark() if credentials.method == "existing" else None
     key = _session_key(credentials, spark)
     with _lock:
         if key in _sessions and credentials.method == "connect" and _is_lost(_sessions[key].spark):
             # PySpark takes the first session of a process for the active one until it is stopped.
             _sessions.pop(key).spark.stop()
+        if key in _sessions and credentials.keep_warm and _sessions[key].is_lost():
+            _sessions.pop(key).close()
         if key not in _sessions:
-            _sessions[key] = _connect(credentials, spark)
+            _sessions[key] = _open(credentials, spark)
         return _sessions[key]
 
 
 def _is_lost(spark: Any) -> bool:
     """Return whether a Spark Connect server does not have a session any more: it has restarted, or the session was idle for too long."""
+    from pyspark.errors import PySparkException  # PySpark takes some time to import, and clients of a server do not need it
+
     try:
         spark.conf.get("spark.app.id")
     except PySparkException:
@@ -64,16 +96,17 @@ def _session_key(credentials: RowmergeCredentials, spark: Any) -> tuple[Any, ...
     return app_id, folder, json.dumps([getattr(credentials, name) for name in _SESSION_SETTINGS], sort_keys=True, default=str)
 
 
-def _connect(credentials: RowmergeCredentials, spark: Any) -> Any:
-    """Create the engine's session for a profile. `spark`: a Spark session; None to start one. Raises the errors of `session_for`."""
+def _open(credentials: RowmergeCredentials, spark: Any) -> Any:
+    """Open the engine's session for a profile, in this process or in a server. Raise the errors of `connection_for`.
+
+    `spark`: the Spark session of the process, or None to start one.
+    """
     _check_warehouse(credentials.warehouse)
-    return rowmerge.connect(
-        credentials.warehouse,
-        spark=spark,
-        default_format=credentials.file_format,
-        durability=credentials.durability,
-        **_environment(credentials),
-    )
+    formats = {"default_format": credentials.file_format, "durability": credentials.durability}
+    if credentials.keep_warm:
+        arguments = {"location": credentials.warehouse, **formats, **_environment(credentials)}
+        return rowmerge.ServerSession(arguments, credentials.keep_warm_seconds, code=[_CODE])
+    return rowmerge.connect(credentials.warehouse, spark=spark, **formats, **_environment(credentials))
 
 
 def _check_warehouse(warehouse: str | None) -> None:
@@ -108,6 +141,9 @@ def environment_checks(credentials: RowmergeCredentials) -> Iterator[Any]:
 
 def _active_spark() -> Any:
     """Return the Spark session of the program that runs dbt. Raises DbtRuntimeError if there is none."""
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
     try:
         return SparkSession.active()
     except (PySparkException, RuntimeError) as error:

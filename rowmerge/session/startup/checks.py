@@ -20,10 +20,10 @@ from rowmerge.catalog import IcebergCatalog
 from rowmerge.catalog.names import normalize_location
 from rowmerge.errors import ConfigurationError, RowmergeError, StorageError
 from rowmerge.session.startup.catalog_keys import is_warehouse_folder
-from rowmerge.session.startup.class_archive import java_executable
 from rowmerge.session.startup.cluster import check_executors
 from rowmerge.session.startup.connectors import configure_stores
 from rowmerge.session.startup.embedded import check_java, start_spark
+from rowmerge.session.startup.installation import java_executable
 from rowmerge.session.startup.store_checks import EnvironmentCheck, ScratchFile, attempt
 from rowmerge.spark.executor_checks import executor_reports
 from rowmerge.spark.failures import translated

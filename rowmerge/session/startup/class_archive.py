@@ -14,7 +14,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -25,9 +24,7 @@ from pathlib import Path
 import pyspark
 
 from rowmerge.errors import ConfigurationError
-
-CACHE = "ROWMERGE_CACHE"
-"""The environment variable that sets the folder of archives. The default is `rowmerge` in the user's cache folder."""
+from rowmerge.session.startup.installation import CACHE, cache_folder, java_executable
 
 _CLASS_PATH_VARIABLES = ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_DIST_CLASSPATH")
 """The environment variables whose paths Spark's launcher adds to the class path."""
@@ -123,7 +120,7 @@ def archive_stem(config: Mapping[str, str]) -> Path | None:
         return None
     spark_home = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
     try:
-        folder = _cache_folder()
+        folder = cache_folder()
         jars = sorted((jar.name, jar.stat().st_size, jar.stat().st_mtime_ns) for jar in os.scandir(spark_home / "jars"))
         java_modules = (java.parent.parent / "lib" / "modules").stat()  # the Java runtime of `<java home>/bin/java`
     except (OSError, RuntimeError):  # RuntimeError: the user has no home folder
@@ -142,17 +139,3 @@ def _archives(stem: Path) -> list[Path]:
 def _quote_option(option: str) -> str:
     """Quote an option, so that Spark's launcher does not split it at spaces."""
     return '"' + option.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
-def _cache_folder() -> Path:
-    """Return the folder of archives: ROWMERGE_CACHE or, if it is not set, a folder in the user's cache folder (XDG Base Directory)."""
-    if folder := os.environ.get(CACHE):
-        return Path(folder).absolute()
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rowmerge"
-
-
-def java_executable() -> Path | None:
-    """Return the path of the Java executable in JAVA_HOME or PATH, with links resolved, or None if there is none."""
-    home = os.environ.get("JAVA_HOME")
-    path = str(Path(home) / "bin" / "java") if home else shutil.which("java")
-    return Path(path).resolve() if path else None

@@ -35,6 +35,7 @@ _EXIT_SECONDS = 2
 _REDACTION = {"spark.redaction.regex": "(?i)secret|passw|token|credential|[.]sas[.]|(access|account|private)[.]?key"}
 """The names of settings whose values Spark hides in its user interface and event logs. Spark's default lacks keys of Azure and Google."""
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_separate_sessions: weakref.WeakSet[SparkSession] = weakref.WeakSet()
 
 
 def start_spark(config: Mapping[str, object] | None = None, locations: Sequence[str] = ()) -> SparkSession:
@@ -63,6 +64,18 @@ def start_spark(config: Mapping[str, object] | None = None, locations: Sequence[
         return _remote_session(address, settings)
     running_session = active_session()
     return _launch(with_connector(settings, locations)) if running_session is None else _reuse_spark(running_session, settings)
+
+
+def separate_session(spark: SparkSession) -> SparkSession:
+    """Return a new session of a Spark that rowmerge has started, with settings and temporary views of its own."""
+    session = spark.newSession()
+    _separate_sessions.add(session)
+    return session
+
+
+def is_separate_session(spark: SparkSession) -> bool:
+    """Return whether `separate_session` has created a session. Its settings belong to rowmerge."""
+    return spark in _separate_sessions
 
 
 def active_session() -> SparkSession | None:

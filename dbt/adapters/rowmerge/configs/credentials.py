@@ -14,7 +14,7 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.rowmerge.configs.table_format import FORMAT_CHOICES
 from dbt.adapters.rowmerge.relations.names import as_text
-from rowmerge import CATALOGS, TABLE_FORMATS, check_further_catalogs, default_format_of, is_warehouse_folder
+from rowmerge import CATALOGS, TABLE_FORMATS, check_further_catalogs, default_format_of, is_warehouse_folder, parse_duration
 from rowmerge.errors import ConfigurationError
 
 HIDDEN = "********"
@@ -23,7 +23,7 @@ DURABILITIES = ("full", "process")
 CONNECT_PORT = 15002
 _ADDRESS_KEYS = ("host", "port", "token", "remote")
 _MAPPINGS = ("spark_config", "storage_options", "catalog")
-_HIDDEN_IF_EMPTY = ("database", "host", "port", "remote", "spark_config", "catalog", "catalogs")
+_HIDDEN_IF_EMPTY = ("database", "host", "port", "remote", "keep_warm", "spark_config", "catalog", "catalogs")
 """The keys that `dbt debug` does not print if they have no value."""
 _SECRET_KEY = re.compile(r"secret|passw|token|credential|(access|account|private|encryption)\.?key|sas", re.IGNORECASE)
 
@@ -45,6 +45,7 @@ class RowmergeCredentials(Credentials):
         spark_config: The Spark settings, which are passed to Spark unchanged.
         storage_options: The engine's options for object stores. `dbt debug` never shows them.
         durability: The failure that a commit on a local disk survives: `full` for a power failure, `process` for a crash of the process.
+        keep_warm: The time for which Spark keeps running in a server after a command, such as `30m`; None to start Spark for each command.
     """
 
     database: Optional[str] = None
@@ -61,6 +62,7 @@ class RowmergeCredentials(Credentials):
     spark_config: Dict[str, Any] = field(default_factory=dict, repr=False)
     storage_options: Dict[str, Any] = field(default_factory=dict, repr=False)
     durability: str = DURABILITIES[0]
+    keep_warm: Optional[str] = None
 
     # dbt-spark's macros read this attribute.
     endpoint: ClassVar[Optional[str]] = None
@@ -85,11 +87,17 @@ class RowmergeCredentials(Credentials):
         _check_catalogs(data)
         _check_durability(data)
         _check_method(data)
+        _check_keep_warm(data)
         super().validate(data)
 
     @property
     def type(self) -> str:
         return "rowmerge"
+
+    @property
+    def keep_warm_seconds(self) -> float:
+        """The value of `keep_warm` in seconds; 0 if it is not set."""
+        return parse_duration("keep_warm", self.keep_warm or 0).total_seconds()
 
     @property
     def unique_field(self) -> str:
@@ -127,7 +135,9 @@ class RowmergeCredentials(Credentials):
         return str(self.file_format) if configuration is None else default_format_of(configuration)
 
     def _connection_keys(self) -> Tuple[str, ...]:
-        return tuple("database method host port remote warehouse catalog catalogs schema file_format durability spark_config".split())
+        return tuple(
+            "database method host port remote warehouse catalog catalogs schema file_format durability keep_warm spark_config".split()
+        )
 
     def connection_info(self, *, with_aliases: bool = False) -> Iterable[Tuple[str, Any]]:
         """Return the keys and values that `dbt debug` prints. Hide possible secrets.
@@ -260,6 +270,19 @@ def _check_method(profile: Any) -> None:
         raise DbtRuntimeError(f"`{address_keys[0]}` in the profile requires `method: connect`. Set this method, or remove the key.")
     if method == "existing" and profile.get("spark_config"):
         raise DbtRuntimeError("`spark_config` has no effect with `method: existing`. Configure the Spark session where it is created.")
+
+
+def _check_keep_warm(profile: Any) -> None:
+    """Raise DbtRuntimeError unless `keep_warm` is a duration, and Spark runs in a process of rowmerge."""
+    keep_warm, method = profile.get("keep_warm"), str(profile.get("method") or "session").lower()
+    if keep_warm is None:
+        return
+    if method != "session":
+        raise DbtRuntimeError(f"`keep_warm` in the profile has no effect with `method: {method}`, whose Spark keeps running. Remove it.")
+    try:
+        parse_duration("keep_warm", keep_warm)
+    except ConfigurationError as error:
+        raise DbtRuntimeError(f"In the profile, {error}") from None
 
 
 def _check_address(profile: Any, address_keys: list[str]) -> None:

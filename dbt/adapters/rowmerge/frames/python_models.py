@@ -1,4 +1,4 @@
-"""Run Python models in dbt's process, with the same Spark session as SQL models."""
+"""Run Python models in the process that runs Spark, with the same Spark session as SQL models."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dbt_common.exceptions import DbtRuntimeError
 from packaging.requirements import InvalidRequirement, Requirement
 
 from dbt.adapters.rowmerge.configs.config_values import as_list, raise_problems
-from dbt.adapters.rowmerge.frames.arrow_frames import spark_frame
+from dbt.adapters.rowmerge.frames.tables import TableToWrite, write_table
 
 
 def check_python_config(config: Any) -> None:
@@ -21,6 +21,37 @@ def check_python_config(config: Any) -> None:
     if (method := config.get("submission_method")) is not None:
         problems.append(f"submission_method is {method!r}, but Python models run in dbt's own process. Remove it.")
     raise_problems(problems, "The Python model cannot run:")
+
+
+def write_python_model(session: Any, compiled_code: str, name: str, table: TableToWrite) -> Any:
+    """Create or replace a table with the rows that a Python model returns, in one commit, and return the StatementResult.
+
+    Args:
+        session: The engine's session.
+        compiled_code: The Python code of the model, as dbt compiles it.
+        name: The name of the model in messages.
+        table: The table.
+
+    Raises:
+        DbtRuntimeError: The model raises an error, or does not return a DataFrame.
+    """
+    frame = run_python_model(compiled_code, name, session)
+    return write_table(session, frame, frame.columns, table)
+
+
+def create_model_view(session: Any, compiled_code: str, name: str, view: str) -> None:
+    """Create a temporary view of the rows that a Python model returns.
+
+    Args:
+        session: The engine's session.
+        compiled_code: The Python code of the model, as dbt compiles it.
+        name: The name of the model in messages.
+        view: The name of the view.
+
+    Raises:
+        DbtRuntimeError: The model raises an error, or does not return a DataFrame.
+    """
+    run_python_model(compiled_code, name, session).createOrReplaceTempView(view)
 
 
 def run_python_model(compiled_code: str, name: str, session: Any) -> Any:
@@ -42,6 +73,8 @@ def run_python_model(compiled_code: str, name: str, session: Any) -> Any:
         model_result = module.model(module.dbtObj(session.table), session.spark)
     except Exception as error:
         raise _model_error(error, name, compiled_code) from error
+    from dbt.adapters.rowmerge.frames.arrow_frames import spark_frame  # imports PyArrow
+
     frame = spark_frame(model_result, session.spark)
     if frame is not None:
         return frame

@@ -1,20 +1,24 @@
-"""Convert the rows of a seed, which dbt reads from a CSV file, to an Arrow table."""
+"""Write the rows of a seed, which dbt reads from a CSV file, to its table."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timezone, tzinfo
 from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 from dbt_common.clients.agate_helper import from_csv
 from dbt_common.exceptions import DbtRuntimeError
 
+from dbt.adapters.rowmerge.frames.tables import TableToWrite, write_table
 from dbt.adapters.rowmerge.relations.names import quote
 
 if TYPE_CHECKING:
     import agate
 
+SeedColumn = tuple[str, str, Sequence[Any]]
+"""The name of a seed's column, its SQL type as dbt infers it, and its values."""
 _ARROW_TYPES = {
     "string": pa.string(),
     "bigint": pa.int64(),
@@ -37,19 +41,34 @@ def rows_of_file(rows: agate.Table, text_columns: Iterable[str], delimiter: str)
     return rows if len(rows.rows) or path is None else from_csv(path, text_columns=text_columns, delimiter=delimiter)
 
 
-def arrow_table(rows: agate.Table, types: Iterable[str], zone: tzinfo) -> pa.Table:
+def write_seed(session: Any, columns: Sequence[SeedColumn], types: Mapping[str, str], table: TableToWrite) -> Any:
+    """Create or replace the table of a seed in one commit, and return the StatementResult.
+
+    Args:
+        session: The engine's session.
+        columns: The columns of the seed.
+        types: The SQL types to which Spark casts columns, by column names in lower case.
+        table: The table.
+
+    Raises:
+        DbtRuntimeError: A column has a value that does not fit its type.
+    """
+    seed = arrow_table(columns, ZoneInfo(session.spark.conf.get("spark.sql.session.timeZone")))
+    return write_table(session, cast_columns(seed, types, session.spark), seed.column_names, table)
+
+
+def arrow_table(columns: Sequence[SeedColumn], zone: tzinfo) -> pa.Table:
     """Return the rows of a seed as an Arrow table.
 
     Args:
-        rows: The rows of the seed.
-        types: The SQL type of each column, as dbt infers it.
+        columns: The columns of the seed.
         zone: The time zone of timestamps that do not specify one.
 
     Raises:
         DbtRuntimeError: A column has a value that does not fit its type.
     """
-    columns = [_arrow_column(column, sql_type, zone) for column, sql_type in zip(rows.columns, types, strict=True)]
-    return pa.table(columns, names=list(rows.column_names))
+    names = [name for name, _, _ in columns]
+    return pa.table([_arrow_column(name, sql_type, values, zone) for name, sql_type, values in columns], names=names)
 
 
 def cast_columns(table: pa.Table, types: Mapping[str, str], spark: Any) -> Any:
@@ -67,15 +86,15 @@ def cast_columns(table: pa.Table, types: Mapping[str, str], spark: Any) -> Any:
     return spark.createDataFrame(table).selectExpr(*expressions)
 
 
-def _arrow_column(column: agate.Column, sql_type: str, zone: tzinfo) -> pa.Array:
+def _arrow_column(name: str, sql_type: str, values: Iterable[Any], zone: tzinfo) -> pa.Array:
     """Return a column of a seed as an Arrow array. Raises DbtRuntimeError for a value that does not fit the type."""
     converters = {"bigint": int, "double": float, "string": str, "timestamp": lambda value: _in_utc(value, zone)}
     convert: Callable[[Any], Any] = converters.get(sql_type, lambda value: value)
     try:
-        return pa.array([None if value is None else convert(value) for value in column.values()], type=_ARROW_TYPES[sql_type])
+        return pa.array([None if value is None else convert(value) for value in values], type=_ARROW_TYPES[sql_type])
     except (pa.ArrowException, OverflowError, ValueError, TypeError) as error:
         advice = "Set another type in the config `column_types` of the seed."
-        raise DbtRuntimeError(f"The column {column.name!r} of the seed does not fit the type {sql_type}: {error}. {advice}") from error
+        raise DbtRuntimeError(f"The column {name!r} of the seed does not fit the type {sql_type}: {error}. {advice}") from error
 
 
 def _in_utc(value: datetime, zone: tzinfo) -> datetime:

@@ -12,7 +12,13 @@ from dbt_common.exceptions import CompilationError
 
 from dbt.adapters.rowmerge.configs.config_values import is_true, raise_problems
 from dbt.adapters.rowmerge.incremental.plan import IncrementalPlan, StrategyArguments, plan_strategy
-from dbt.adapters.rowmerge.incremental.schema_changes import SchemaChanges, changes_before_write, compare_columns, needed_properties
+from dbt.adapters.rowmerge.incremental.schema_changes import (
+    SchemaChanges,
+    changes_before_write,
+    compare_columns,
+    needed_properties,
+    schema_of_query,
+)
 from dbt.adapters.rowmerge.incremental.strategy_config import STRATEGIES, config_problems, may_add_columns, strategy_of, writes_new_columns
 from dbt.adapters.rowmerge.relations.column import RowmergeColumn
 from dbt.adapters.rowmerge.relations.names import quote
@@ -22,6 +28,7 @@ class IncrementalModels(metaclass=AdapterMeta):
     """The methods of the adapter for incremental models. This mixin uses the adapter's session, connections and relations."""
 
     session: Any
+    _call: Any
     connections: Any
     get_columns_in_relation: Any
     query_relation: Any
@@ -102,7 +109,7 @@ class IncrementalModels(metaclass=AdapterMeta):
         return self._add_required_properties(changes, target, tblproperties=config.get("tblproperties") or {})
 
     def _schema_of_query(self, relation: BaseRelation) -> Any:
-        return self.session.sql(f"select * from {relation.render()}").schema
+        return self._call(schema_of_query, f"select * from {relation.render()}")
 
     @available.parse_none
     def column_changes(

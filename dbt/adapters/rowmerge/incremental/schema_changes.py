@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dbt_common.exceptions import CompilationError
-from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StructType
 
 from dbt.adapters.rowmerge.relations.names import quote
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType, StructType
 
 # Each type can represent all values of the types to its left. A table column does not change if its type is wider than the model's type.
 _WIDENING_ORDERS = (("tinyint", "smallint", "int", "bigint"), ("float", "double"), ("date", "timestamp_ntz"))
@@ -47,6 +49,12 @@ class SchemaChanges:
 
     def __add__(self, other: SchemaChanges) -> SchemaChanges:
         return SchemaChanges(self.added + other.added, self.retyped + other.retyped, self.dropped + other.dropped)
+
+
+def schema_of_query(session: Any, query: str) -> StructType:
+    """Return the columns of a query without running it. `session`: the engine's session."""
+    schema: StructType = session.sql(query).schema
+    return schema
 
 
 def compare_columns(model: StructType, table: StructType) -> SchemaChanges:
@@ -114,11 +122,11 @@ def _check_not_disabled(property_names: Iterable[str], tblproperties: Mapping[st
 
 def sql_type(type_: DataType) -> str:
     """Return the SQL of a type, with quoted field names."""
-    if isinstance(type_, StructType):
+    if type_.typeName() == "struct":
         return f"struct<{', '.join(f'{quote(field.name)}: {sql_type(field.dataType)}' for field in type_.fields)}>"
-    if isinstance(type_, ArrayType):
+    if type_.typeName() == "array":
         return f"array<{sql_type(type_.elementType)}>"
-    if isinstance(type_, MapType):
+    if type_.typeName() == "map":
         return f"map<{sql_type(type_.keyType)}, {sql_type(type_.valueType)}>"
     return type_.simpleString()
 
@@ -140,11 +148,11 @@ def _struct_changes(model_type: StructType, table_type: StructType, path: tuple[
 
 def _type_changes(model: DataType, table: DataType, path: tuple[str, ...]) -> Iterator[SchemaChanges]:
     """Yield the changes to the column or nested field at a path. It may have any type."""
-    if isinstance(model, StructType) and isinstance(table, StructType):
+    if model.typeName() == "struct" and table.typeName() == "struct":
         yield from _struct_changes(model, table, path)
-    elif isinstance(model, ArrayType) and isinstance(table, ArrayType):
+    elif model.typeName() == "array" and table.typeName() == "array":
         yield from _type_changes(model.elementType, table.elementType, (*path, "element"))
-    elif isinstance(model, MapType) and isinstance(table, MapType):
+    elif model.typeName() == "map" and table.typeName() == "map":
         yield from _type_changes(model.keyType, table.keyType, (*path, "key"))
         yield from _type_changes(model.valueType, table.valueType, (*path, "value"))
     elif not _can_hold(table, model):
@@ -153,7 +161,7 @@ def _type_changes(model: DataType, table: DataType, path: tuple[str, ...]) -> It
 
 def _can_hold(table: DataType, model: DataType) -> bool:
     """Return whether the table's type can represent every value of the model's type."""
-    if isinstance(table, DecimalType) and isinstance(model, DecimalType):
+    if table.typeName() == "decimal" and model.typeName() == "decimal":
         return table.scale >= model.scale and table.precision - table.scale >= model.precision - model.scale
     # Spark stores varchar and char as string. Their type names include a length, such as `varchar(10)`.
     table_name, model_name = table.simpleString(), model.simpleString()
