@@ -27,12 +27,14 @@ setup(
     py_modules=["pyspark_rowmerge"],  # Spark finds the format `rowmerge` by the beginning of this name
     package_data={"dbt.include.rowmerge": ["*.yml", "macros/**/*.sql", "macros/**/*.yml"], "rowmerge": ["py.typed", "**/*.properties"]},
     zip_safe=False,
+    entry_points={"console_scripts": ["rowmerge = rowmerge.__main__:main"]},
     install_requires=[
         # the engine
         f"pyspark{PYSPARK}",
         "pyarrow>=17",
         "pandas>=2,<3",  # PySpark's Arrow conversions need it, and do not know pandas 3
         "numpy>=1.26",
+        "click>=8",
         "obstore>=0.6",
         "pyroaring>=1.0",
         "sqlglot>=30,<31",

@@ -1,31 +1,136 @@
-"""The command line of the engine: `python -m rowmerge archive-classes`."""
+"""The command `rowmerge`, which is also `python -m rowmerge`: the class archive of Java, and servers that keep Spark running.
+
+The exit status is 0, or 1 if the command fails, or 2 for wrong arguments.
+"""
 
 from __future__ import annotations
 
-import argparse
-import sys
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import click
 
 from rowmerge.errors import RowmergeError
-from rowmerge.session.startup.class_archive import make_class_archive
+from rowmerge.server.client import server_status, start_server, stop_server
+from rowmerge.server.folder import ServerFolder, warehouse_of
+from rowmerge.version import __version__
+
+_STOP_SECONDS = 60.0
+
+Command = Callable[..., Any]
 
 
-def main() -> int:
-    """Run the command that the arguments name, and return the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m rowmerge")
-    commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser(
-        "archive-classes",
-        help="write a class archive, with which the embedded Spark starts faster: once for each installation of Java and PySpark",
-    )
-    parser.parse_args()
-    try:
-        path = make_class_archive()
-    except RowmergeError as error:
-        print(f"rowmerge: {error}", file=sys.stderr)
-        return 1
-    print(f"{path} ({path.stat().st_size / 1e6:.0f} MB): the embedded Spark uses this archive from now on. Delete it to stop this.")
-    return 0
+class _Commands(click.Group):
+    """A group of commands that prints an error of the engine without a traceback."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except RowmergeError as error:
+            raise click.ClickException(error.message) from error
+
+
+@click.group(cls=_Commands)
+@click.version_option(__version__)
+def main() -> None:
+    """Commands of the engine of dbt-rowmerge."""
+
+
+@main.command()
+def archive_classes() -> None:
+    """Write a class archive, with which Spark starts faster.
+
+    One archive serves one installation of Java and PySpark.
+    """
+    from rowmerge.session.startup.class_archive import make_class_archive  # imports PySpark
+
+    path = make_class_archive()
+    click.echo(f"{path} ({path.stat().st_size / 1e6:.0f} MB): the embedded Spark uses this archive from now on. Delete it to stop this.")
+
+
+@main.group()
+def server() -> None:
+    """Servers that keep Spark running between commands, such as those that `keep_warm` in a dbt profile starts.
+
+    A server belongs to one user, one warehouse and one set of options and versions.
+    """
+
+
+def _warehouse_option(command: Command) -> Command:
+    help_text = "The folder or URL of a warehouse. Without it, the command applies to all servers of the user."
+    return click.option("--warehouse", envvar="ROWMERGE_WAREHOUSE", help=help_text)(command)
+
+
+@server.command()
+@click.option("--warehouse", envvar="ROWMERGE_WAREHOUSE", required=True, help="The folder or URL of the warehouse.")
+@click.option("--keep-warm", default="30m", show_default=True, help="The time after which a server without clients ends.")
+@click.option("--config", multiple=True, metavar="KEY=VALUE", help="A setting of Spark. Repeat it for further settings.")
+def start(warehouse: str, keep_warm: str, config: tuple[str, ...]) -> None:
+    """Start the server of a warehouse, unless it runs."""
+    from rowmerge.storage.retries import parse_duration  # imports obstore
+
+    settings = [setting.partition("=") for setting in config]
+    if wrong := next((key for key, equals, _ in settings if not equals), None):
+        raise click.BadParameter(f"{wrong!r} has no value. Write it as key=value.", param_hint="--config")
+    arguments = {"location": warehouse, "spark_config": {key: value for key, _, value in settings} or None}
+    folder = ServerFolder.of(arguments)
+    start_server(folder, arguments, parse_duration("--keep-warm", keep_warm).total_seconds())
+    state = folder.read()
+    click.echo(f"The server of {warehouse_of(arguments)} runs with process id {state.pid if state else '?'}. Its log is {folder.log}.")
+
+
+@server.command()
+@_warehouse_option
+@click.option("--when-unused", is_flag=True, help="Wait until clients have ended, instead of cancelling their statements.")
+def stop(warehouse: str | None, *, when_unused: bool) -> None:
+    """Stop servers."""
+    folders = [folder for folder in _folders(warehouse) if stop_server(folder, at_once=not when_unused)]
+    until = time.monotonic() + _STOP_SECONDS
+    while not when_unused and any(folder.read() for folder in folders) and time.monotonic() < until:
+        time.sleep(0.1)
+    click.echo(f"{len(folders)} server{'' if len(folders) == 1 else 's'} stopped.")
+
+
+@server.command()
+@_warehouse_option
+@click.option("--json", "as_json", is_flag=True, help="Print a list of JSON objects.")
+def status(warehouse: str | None, *, as_json: bool) -> None:
+    """Print one line for each server that runs."""
+    servers = []
+    for folder in _folders(warehouse):
+        state, facts = folder.read(), server_status(folder)
+        if state is not None and facts is not None:
+            shared = {"warehouse": state.warehouse, "pid": state.pid, "version": state.version, "started": state.started}
+            servers.append({**shared, **facts, "log": str(folder.log)})
+    if as_json:
+        click.echo(json.dumps(servers, indent=2))
+    elif not servers:
+        click.echo("No server runs.")
+    for each in [] if as_json else servers:
+        use = f"{each['clients']} clients" if each["clients"] else f"unused for {each['unused_seconds']:.0f} s of {each['keep_warm']:.0f} s"
+        click.echo(f"{each['warehouse']}: process {each['pid']}, {use}, {each['requests']} requests")
+
+
+@server.command()
+@_warehouse_option
+def logs(warehouse: str | None) -> None:
+    """Print the logs of servers, also of servers that have ended."""
+    for folder in _folders(warehouse):
+        if folder.log.is_file():
+            click.echo(f"==> {folder.log} <==")
+            click.echo(folder.log.read_text(encoding="utf-8", errors="replace"))
+
+
+def _folders(warehouse: str | None) -> list[ServerFolder]:
+    """Return the folders of all servers of the user, or of those of a warehouse."""
+    folders = ServerFolder.all_of_user()
+    if warehouse is None:
+        return folders
+    location = warehouse_of({"location": warehouse})
+    return [folder for folder in folders if folder.warehouse() == location]
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main(prog_name="rowmerge")

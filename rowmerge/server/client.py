@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,13 +36,12 @@ main(sys.argv[1], int(sys.argv[2]))
 class ServerSession:
     """A session in the server of a warehouse, for all threads of this process. Its temporary views are invisible to other processes."""
 
-    def __init__(self, arguments: Mapping[str, Any], keep_warm: float, code: Sequence[str] = ()) -> None:
+    def __init__(self, arguments: Mapping[str, Any], keep_warm: float) -> None:
         """Find the server, or start one. The first start takes some seconds.
 
         Args:
             arguments: The arguments of `connect`.
             keep_warm: The time in seconds after which the server ends if it has no clients.
-            code: Folders of further Python code whose functions the server calls.
 
         Raises:
             ConfigurationError: The server does not start, because Java is missing, for example.
@@ -51,7 +50,7 @@ class ServerSession:
         self._id = uuid.uuid4().hex
         self._arguments, self._keep_warm = {name: value for name, value in arguments.items() if name != "spark_config"}, keep_warm
         self._all_arguments = dict(arguments)
-        self.folder = ServerFolder.of(arguments, code)
+        self.folder = ServerFolder.of(arguments)
         self._base = self._open(may_start=True)
 
     def connection(self) -> RemoteConnection:

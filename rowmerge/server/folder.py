@@ -16,7 +16,7 @@ import sys
 import sysconfig
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -29,11 +29,13 @@ from rowmerge.version import __version__
 
 _ENVIRONMENT = "AWS_ AZURE_ GOOGLE_ HADOOP_ HTTP JAVA_ JDK_ KRB5 LANG LC_ LD_ PYICEBERG_ PYSPARK_ PYTHON ROWMERGE_ SPARK_ TZ YARN_ _JAVA"
 """The beginnings of the names of environment variables that Spark, Java, Python and the clients of stores and catalogs read."""
-_OPTIONS = ("catalog", "catalogs", "spark_config")
+_OPTIONS = ("catalog", "catalogs")
 """The arguments of `connect` that a server has for all of its clients."""
 _LONGEST_SOCKET_PATH = 100
 """The length of a path that a Unix socket can have on all systems, in bytes."""
 _CONNECT_SECONDS = 10.0
+_CODE = (Path(__file__).parents[1], Path(__file__).parents[2] / "dbt" / "adapters" / "rowmerge")
+"""The folders of the Python code that a server runs: the engine, and the functions of the adapter."""
 ACCEPTED = "accepted"
 """The first message of a server to a client whose token is valid."""
 _LOG_SECONDS = 7 * 24 * 3600.0
@@ -66,23 +68,19 @@ class ServerFolder:
         self._state = path / "server.json"
 
     @classmethod
-    def of(cls, arguments: Mapping[str, Any], code: Sequence[str] = ()) -> ServerFolder:
-        """Return the folder of the server for these arguments of `connect`.
-
-        Args:
-            arguments: The arguments of `connect`.
-            code: Folders of further Python code that the server runs. If their files change, another server is needed.
-        """
+    def of(cls, arguments: Mapping[str, Any]) -> ServerFolder:
+        """Return the folder of the server for these arguments of `connect`."""
         names = tuple(_ENVIRONMENT.split())
         java = java_executable()
         identity = {
             "warehouse": warehouse_of(arguments),
             "options": {name: arguments.get(name) or None for name in _OPTIONS},
+            "settings": {name: str(value).lower() for name, value in (arguments.get("spark_config") or {}).items()},
             "environment": {name: value for name, value in os.environ.items() if name.startswith(names)},
             "folder": os.getcwd(),
             "java": [str(java), java.stat().st_mtime_ns if java and java.exists() else None],
-            "python": [sys.executable, sys.version, sys.path, os.stat(sysconfig.get_path("purelib")).st_mtime_ns],
-            "code": [__version__, *map(_newest_change, (str(Path(__file__).parents[1]), *code))],
+            "python": [sys.executable, sys.version, os.stat(sysconfig.get_path("purelib")).st_mtime_ns],
+            "code": [__version__, *map(_newest_change, _CODE)],
         }
         digest = hashlib.sha256(json.dumps(identity, sort_keys=True, default=str).encode()).hexdigest()[:16]
         return cls(cache_folder() / "servers" / digest)
@@ -108,11 +106,18 @@ class ServerFolder:
             return ServerState(**json.loads(self._state.read_text(encoding="utf-8")))
         return None
 
+    def warehouse(self) -> str | None:
+        """Return the warehouse of the server that runs, or that ran last; None if it is unknown."""
+        with suppress(OSError):
+            return (self.path / "warehouse").read_text(encoding="utf-8")
+        return None
+
     def write(self, state: ServerState) -> None:
         """Publish the state of a server that accepts connections."""
         new = self.path / f"server.{os.getpid()}.new"
         with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
             json.dump(asdict(state), file)
+        (self.path / "warehouse").write_text(state.warehouse, encoding="utf-8")
         new.replace(self._state)
 
     def clear(self) -> None:
@@ -187,7 +192,7 @@ def warehouse_of(arguments: Mapping[str, Any]) -> str:
     return str(location) if "://" in str(location) else os.path.abspath(location)
 
 
-def _newest_change(folder: str) -> int:
+def _newest_change(folder: Path) -> int:
     """Return the time of the newest change of Python files in nanoseconds. An editable installation changes without a new version."""
     newest = 0
     for path, folders, files in os.walk(folder):

@@ -36,6 +36,8 @@ logger = logging.getLogger(__name__)
 
 _POLL_SECONDS = 0.5
 _HANDSHAKE_SECONDS = 10.0
+_FIRST_CLIENT_SECONDS = 30.0
+"""The time for which a server waits for the client that has started it."""
 _METHODS = ("execute", "columns", "rows", "call")
 """The methods of a connection that a client may request."""
 
@@ -113,6 +115,7 @@ class Server:
         self._last_use = time.monotonic()
         self._requests = 0
         self._must_end, self._ends_when_unused, self._has_ended = False, False, False
+        self._had_client = False
 
     def run(self, arguments: Mapping[str, Any], answer: Callable[[PortableError | None], None]) -> None:
         """Start Spark, and serve clients until the server ends.
@@ -150,6 +153,7 @@ class Server:
     def _accept(self, listener: socket.socket) -> None:
         """Serve connections until the server ends."""
         listener.settimeout(_POLL_SECONDS)
+        self._last_use = time.monotonic()
         while not self._is_over():
             with suppress(TimeoutError):
                 connected_socket, _ = listener.accept()
@@ -159,7 +163,8 @@ class Server:
     def _is_over(self) -> bool:
         """Return whether the server ends now. After that, no client gets a connection."""
         with self._lock:
-            is_unused = not self._clients and (self._ends_when_unused or time.monotonic() - self._last_use > self._keep_warm)
+            unused_limit = self._keep_warm if self._had_client else max(self._keep_warm, _FIRST_CLIENT_SECONDS)
+            is_unused = not self._clients and (self._ends_when_unused or time.monotonic() - self._last_use > unused_limit)
             self._has_ended = self._must_end or is_unused
             return self._has_ended
 
@@ -189,7 +194,7 @@ class Server:
         with self._lock:
             if self._has_ended:
                 raise EOFError
-            self._keep_warm = request["keep_warm"]
+            self._keep_warm, self._had_client = request["keep_warm"], True
             client = self._clients.setdefault(request["client"], _Client())
             client.connections += 1
         try:

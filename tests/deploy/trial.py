@@ -24,7 +24,7 @@ from dbt_common.context import set_invocation_context
 
 import rowmerge
 from dbt.adapters.rowmerge.configs.credentials import RowmergeCredentials
-from dbt.adapters.rowmerge.sessions import session_for
+from dbt.adapters.rowmerge.sessions import connection_for
 from tests.support.statement_cases import Case, cases, run_case
 
 ROOT = Path(__file__).parents[2]
@@ -42,7 +42,7 @@ def main(folder: Path, format_: str, parts: list[str]) -> dict[str, Any]:
     project = _copy_project(folder)
     result: dict[str, Any] = {"debug": _dbt("debug", folder, project).success}
     credentials = _credentials(folder)
-    session = session_for(credentials) if result["debug"] else None
+    session = connection_for(credentials).session if result["debug"] else None
     if session is not None and "demo" in parts:
         result["nodes"] = _build(folder, project)
         result["tables"] = _digests(session, str(credentials.schema))

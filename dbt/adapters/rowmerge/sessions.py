@@ -27,8 +27,6 @@ _SESSION_SETTINGS = (
     "storage_options",
     "keep_warm",
 )
-_CODE = os.path.dirname(__file__)
-"""The folder of the Python code that a server calls for the adapter."""
 
 _lock = threading.Lock()
 _sessions: dict[tuple[Any, ...], Any] = {}
@@ -105,7 +103,7 @@ def _open(credentials: RowmergeCredentials, spark: Any) -> Any:
     formats = {"default_format": credentials.file_format, "durability": credentials.durability}
     if credentials.keep_warm:
         arguments = {"location": credentials.warehouse, **formats, **_environment(credentials)}
-        return rowmerge.ServerSession(arguments, credentials.keep_warm_seconds, code=[_CODE])
+        return rowmerge.ServerSession(arguments, credentials.keep_warm_seconds)
     return rowmerge.connect(credentials.warehouse, spark=spark, **formats, **_environment(credentials))
 
 

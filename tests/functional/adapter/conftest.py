@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import cache
 
 import pytest
@@ -60,12 +61,17 @@ def dbt_profile_target(profile_target):
 
 @pytest.fixture(scope="class")
 def profile_target(warehouse):
-    """Return the profile, under a name that tests of dbt with a profile of another warehouse do not use."""
+    """Return the profile, under a name that tests of dbt with a profile of another warehouse do not use.
+
+    With `ROWMERGE_KEEP_WARM=10m`, Spark runs in a server, which the first test starts.
+    """
+    keep_warm = {"keep_warm": os.environ["ROWMERGE_KEEP_WARM"]} if "ROWMERGE_KEEP_WARM" in os.environ else {}
     return {
         "type": "rowmerge",
         "warehouse": warehouse,
         "threads": 4,
         "spark_config": dict(SPARK_SETTINGS),
+        **keep_warm,
     }
 
 

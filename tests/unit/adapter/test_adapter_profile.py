@@ -32,7 +32,7 @@ def credentials(**more):
             "cluster",
             "The keys are: `schema`, `method`, `host`, `port`, `token`, `remote`, `warehouse`, `catalog`, `catalogs`, "
             "`file_format`, `spark_config`, "
-            "`storage_options`, `durability`.",
+            "`storage_options`, `durability`, `keep_warm`.",
         ),
     ],
 )

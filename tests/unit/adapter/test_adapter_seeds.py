@@ -22,7 +22,9 @@ def seed(tmp_path):
         path = tmp_path / "seed.csv"
         path.write_text(text)
         rows = from_csv(str(path), text_columns)
-        return arrow_table(rows, [RowmergeAdapter.convert_type(rows, index) for index in range(len(rows.column_names))], BERLIN)
+        types = [RowmergeAdapter.convert_type(rows, index) for index in range(len(rows.column_names))]
+        values = [column.values() for column in rows.columns]
+        return arrow_table(list(zip(rows.column_names, types, values, strict=True)), BERLIN)
 
     return read
 

@@ -277,6 +277,8 @@ def _check_keep_warm(profile: Any) -> None:
     keep_warm, method = profile.get("keep_warm"), str(profile.get("method") or "session").lower()
     if keep_warm is None:
         return
+    if not isinstance(keep_warm, str):
+        raise DbtRuntimeError(f"`keep_warm` in the profile is {keep_warm!r}. Set it to a time with a unit, such as `30m`.")
     if method != "session":
         raise DbtRuntimeError(f"`keep_warm` in the profile has no effect with `method: {method}`, whose Spark keeps running. Remove it.")
     try:
