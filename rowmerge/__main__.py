@@ -35,7 +35,7 @@ class _Commands(click.Group):
 @click.group(cls=_Commands)
 @click.version_option(__version__)
 def main() -> None:
-    """Commands of the engine of dbt-rowmerge."""
+    """Run a command of the engine of dbt-rowmerge."""
 
 
 @main.command()
@@ -52,7 +52,7 @@ def archive_classes() -> None:
 
 @main.group()
 def server() -> None:
-    """Servers that keep Spark running between commands, such as those that `keep_warm` in a dbt profile starts.
+    """Start, stop and list servers, which keep Spark running between commands. `keep_warm` in a dbt profile starts one.
 
     A server belongs to one user, one warehouse and one set of options and versions.
     """
@@ -63,12 +63,21 @@ def _warehouse_option(command: Command) -> Command:
     return click.option("--warehouse", envvar="ROWMERGE_WAREHOUSE", help=help_text)(command)
 
 
-@server.command()
+@server.command(help="Start the server of a warehouse, unless it runs.")
 @click.option("--warehouse", envvar="ROWMERGE_WAREHOUSE", required=True, help="The folder or URL of the warehouse.")
 @click.option("--keep-warm", default="30m", show_default=True, help="The time after which a server without clients ends.")
 @click.option("--config", multiple=True, metavar="KEY=VALUE", help="A setting of Spark. Repeat it for further settings.")
 def start(warehouse: str, keep_warm: str, config: tuple[str, ...]) -> None:
-    """Start the server of a warehouse, unless it runs."""
+    """Start the server of a warehouse, unless it runs.
+
+    Args:
+        warehouse: The folder or URL of the warehouse.
+        keep_warm: The time after which a server without clients ends, such as `30m`.
+        config: Settings of Spark as `key=value`.
+
+    Raises:
+        BadParameter: A setting has no value.
+    """
     from rowmerge.storage.retries import parse_duration  # imports obstore
 
     settings = [setting.partition("=") for setting in config]

@@ -45,7 +45,11 @@ class Channel:
         self._socket.sendall(data)
 
     def receive_bytes(self, count: int) -> bytes:
-        """Return the next `count` bytes. Raises EOFError or OSError if the other process has closed the socket."""
+        """Return the next `count` bytes.
+
+        Raises:
+            EOFError: One of the two processes has closed the channel.
+        """
         try:
             data = self._reader.read(count)
         except ValueError as error:  # another thread has closed the channel

@@ -1,7 +1,7 @@
 """The folder of a server: which server belongs to a client, whether it runs, and where it listens.
 
-A server belongs to one user, one warehouse and one set of options. The name of its folder is a digest of these, and of everything else
-that a running Spark cannot change: versions, Java, environment variables and the working folder. A client never uses another server.
+A server belongs to one user, one warehouse and one set of options. The name of its folder is a digest of all that a running Spark cannot
+change: these options, versions, Java, environment variables and the working folder. A client never uses another server.
 """
 
 from __future__ import annotations
@@ -44,7 +44,10 @@ _LOG_SECONDS = 7 * 24 * 3600.0
 
 @dataclass(frozen=True)
 class ServerState:
-    """What clients know of a running server. `started` is in seconds since the epoch, and `warehouse` is its location, for people."""
+    """The facts that clients need about a running server.
+
+    `started` is in seconds since the epoch, and `warehouse` is the location of the warehouse, for people.
+    """
 
     pid: int
     socket: str
@@ -55,7 +58,10 @@ class ServerState:
 
 
 class NoServer(Exception):
-    """Raised when no server runs, or the one that runs is about to end."""
+    """Raised when no server runs, or the one that runs is about to end.
+
+    Remedy: The client starts a server. This error does not reach users.
+    """
 
 
 class ServerFolder:
@@ -92,7 +98,11 @@ class ServerFolder:
         return [cls(path) for path in sorted(folder.iterdir())] if folder.is_dir() else []
 
     def create(self) -> None:
-        """Create the folder. Raises ConfigurationError if this fails."""
+        """Create the folder.
+
+        Raises:
+            ConfigurationError: The folder cannot be created.
+        """
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.path.chmod(0o700)
@@ -120,7 +130,7 @@ class ServerFolder:
         (self.path / "warehouse").write_text(state.warehouse, encoding="utf-8")
         new.replace(self._state)
 
-    def clear(self) -> None:
+    def delete_state(self) -> None:
         """Delete the state of a server that ends."""
         self._state.unlink(missing_ok=True)
 
@@ -168,7 +178,7 @@ class ServerFolder:
 
     @contextmanager
     def lock(self, name: str) -> Iterator[None]:
-        """Hold a lock in a `with` block, which the system releases if the process is killed. Wait until no other process holds it.
+        """Lock a file for a `with` block, after other processes have released it. The system releases it if the process is killed.
 
         Args:
             name: `start` for a client that starts a server, `run` for a server.

@@ -139,7 +139,7 @@ class Server:
                 logger.info("The server runs with process id %d", os.getpid())
                 self._accept(listener)
             finally:
-                self._folder.clear()
+                self._folder.delete_state()
                 listener.close()
                 Path(path).unlink(missing_ok=True)
                 session.close()

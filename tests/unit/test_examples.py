@@ -13,6 +13,7 @@ from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
+import click
 import pyspark
 import pytest
 import yaml
@@ -21,6 +22,7 @@ from dbt.config.renderer import ProfileRenderer
 from dbt_common.context import set_invocation_context
 
 from dbt.adapters.rowmerge import RowmergeCredentials
+from rowmerge.__main__ import main as rowmerge_command
 from tests.support.examples import FENCE, PAGES, ROOT, RULES, Block, blocks, examples_of
 
 MAKE_TARGETS = set(re.findall(r"^([\w-]+):(?!=)", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
@@ -116,6 +118,11 @@ def assert_exists(words: list[str]) -> None:
             assert targets and set(targets) <= MAKE_TARGETS, words
         case ["dbt", subcommand, *_]:
             assert subcommand in cli.commands, words
+        case ["rowmerge", *arguments]:
+            command: Any = rowmerge_command
+            while isinstance(command, click.Group):
+                command, arguments = command.commands[arguments[0]], arguments[1:]
+            command.make_context("rowmerge", arguments)  # raises an error for unknown options
         case [python, "-m", module, *arguments] if python in PYTHON:
             assert module in OUTSIDE or importlib.util.find_spec(module), words
             assert all((ROOT / path).exists() for path in arguments if path.startswith(("tests/", "benchmarks/"))), words
@@ -126,7 +133,7 @@ def assert_exists(words: list[str]) -> None:
 @pytest.mark.parametrize("module", ["rowmerge", "benchmarks.paired"])
 def test_a_program_prints_its_usage(module: str) -> None:
     process = subprocess.run([sys.executable, "-m", module, "--help"], cwd=ROOT, capture_output=True, text=True)
-    assert process.returncode == 0 and process.stdout.startswith("usage:"), process.stderr
+    assert process.returncode == 0 and process.stdout.lower().startswith("usage:"), process.stderr
 
 
 def rendered(value: Any, monkeypatch: pytest.MonkeyPatch) -> Any:

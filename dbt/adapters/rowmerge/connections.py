@@ -11,6 +11,7 @@ from dbt.adapters.contracts.connection import AdapterResponse, Connection, Conne
 from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.exceptions import FailedToConnectError
 from dbt.adapters.sql import SQLConnectionManager
+from dbt.flags import get_flags
 from dbt_common.clients.agate_helper import empty_table
 from dbt_common.exceptions import DbtDatabaseError, DbtRuntimeError
 from dbt_common.ui import green, red, yellow
@@ -18,7 +19,7 @@ from dbt_common.ui import green, red, yellow
 from dbt.adapters.rowmerge.cursor import Handle
 from dbt.adapters.rowmerge.frames.python_models import line_of_model
 from dbt.adapters.rowmerge.response import RowmergeResponse, response_from
-from dbt.adapters.rowmerge.sessions import close_server_sessions, connection_for, environment_checks
+from dbt.adapters.rowmerge.sessions import close_server_sessions, connection_for, environment_checks, start_early
 from rowmerge.errors import RowmergeError, StatementCancelled
 
 if TYPE_CHECKING:
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
 
 logger = AdapterLogger("rowmerge")
 _COLORS = {"OK": green, "WARNING": yellow, "ERROR": red}
+
+
+_COMMANDS_WITH_STATEMENTS = ("build", "clone", "retry", "run", "run-operation", "seed", "show", "snapshot", "test")
+"""The commands of dbt that need Spark as soon as the project is read. `compile` and `docs generate` start it if they need it."""
 
 
 class _CommentBelow(MacroQueryStringSetter):
@@ -124,6 +129,9 @@ class RowmergeConnectionManager(SQLConnectionManager):
         close_server_sessions()
 
     def set_query_header(self, query_header_context: Dict[str, Any]) -> None:
+        """Set the query comment. dbt calls this method when it begins to read the project, so Spark starts meanwhile."""
+        if getattr(get_flags(), "WHICH", None) in _COMMANDS_WITH_STATEMENTS:
+            start_early(self.profile.credentials)
         self.query_header = _CommentBelow(self.profile, query_header_context)
 
     @classmethod

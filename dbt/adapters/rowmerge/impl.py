@@ -19,7 +19,6 @@ from dbt.adapters.contracts.relation import RelationConfig
 from dbt.adapters.events.types import ConstraintNotSupported
 from dbt.adapters.spark import SparkAdapter
 from dbt.adapters.sql import SQLAdapter
-from dbt.flags import get_flags
 from dbt_common.clients.agate_helper import merge_tables
 from dbt_common.contracts.constraints import ConstraintType
 from dbt_common.contracts.metadata import CatalogTable as DocumentedTable
@@ -42,7 +41,6 @@ from dbt.adapters.rowmerge.relations.column import RowmergeColumn, columns_of
 from dbt.adapters.rowmerge.relations.names import as_text, literal, quote
 from dbt.adapters.rowmerge.relations.relation import RowmergeRelation
 from dbt.adapters.rowmerge.response import RowmergeResponse, response_from
-from dbt.adapters.rowmerge.sessions import start_early
 from rowmerge.errors import FilesNotFound, SchemaNotFound, TableNotFound
 
 if TYPE_CHECKING:
@@ -54,10 +52,6 @@ _CAPABILITIES = (
     *("SchemaMetadataByRelations", "TableLastModifiedMetadata", "TableLastModifiedMetadataBatch"),
     *("GetCatalogForSingleRelation", "MicrobatchConcurrency", "CatalogsV2"),
 )
-
-
-_COMMANDS_WITH_STATEMENTS = ("build", "clone", "retry", "run", "run-operation", "seed", "show", "snapshot", "test")
-"""The commands of dbt that need Spark as soon as the project is read. `compile` and `docs generate` start it if they need it."""
 
 
 class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter):
@@ -85,8 +79,6 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
         super().__init__(*args, **kwargs)
         self._announcements: Dict[str, object] = {}
         RowmergeRelation.use_catalogs(self.config.credentials.databases, self.config.credentials.further_catalogs)
-        if getattr(get_flags(), "WHICH", None) in _COMMANDS_WITH_STATEMENTS:
-            start_early(self.config.credentials)
 
     @property
     def session(self) -> Any:

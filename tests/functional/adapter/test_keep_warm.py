@@ -55,7 +55,7 @@ def profile_target(cache, warehouse):
 class TestKeepWarm:
     @pytest.fixture(scope="class")
     def models(self):
-        return {"orders.sql": ORDERS, "in_python.py": PYTHON, "broken.py": BROKEN}
+        return {"orders.sql": ORDERS, "in_python.py": PYTHON, "broken.py": BROKEN, "wrong.sql": "select * from {{ target.schema }}.nothing"}
 
     @pytest.fixture(scope="class")
     def seeds(self):
@@ -64,6 +64,22 @@ class TestKeepWarm:
     @pytest.fixture(scope="class")
     def snapshots(self):
         return {"history.sql": SNAPSHOT}
+
+    @pytest.fixture(scope="class", autouse=True)
+    def built(self, project):
+        """Build all nodes in the server, because each test may run in a process of its own."""
+        run_dbt(["seed"])
+        [folder] = self.folders()
+        state = folder.read()
+        results = run_dbt(["build", "--exclude", "broken wrong"])
+        assert {result.node.name: result.status for result in results} == {
+            "orders": "success",
+            "in_python": "success",
+            "people": "success",
+            "history": "success",
+        }
+        assert folder.read() == state and server_status(folder)["clients"] == 0
+        return folder
 
     def folders(self):
         return [folder for folder in ServerFolder.all_of_user() if folder.read()]
@@ -79,19 +95,9 @@ class TestKeepWarm:
             self.run_in_process(words, profiles_root, ROWMERGE_CACHE=str(tmp_path))
         assert list(tmp_path.iterdir()) == []
 
-    def test_commands_share_one_server(self, project):
-        run_dbt(["seed"])
-        [folder] = self.folders()
-        state = folder.read()
-        results = run_dbt(["build", "--exclude", "broken"])
-        assert {result.node.name: result.status for result in results} == {
-            "orders": "success",
-            "in_python": "success",
-            "people": "success",
-            "history": "success",
-        }
-        run_dbt(["build", "--exclude", "broken", "--vars", "{status: shipped, more: true}"])
-        assert folder.read() == state and server_status(folder)["clients"] == 0
+    def test_nodes_of_all_kinds_run_in_the_server(self, project, built):
+        run_dbt(["build", "--exclude", "broken wrong", "--vars", "{status: shipped, more: true}"])
+        assert [folder.path for folder in self.folders()] == [built.path]
         rows = project.run_sql("select status, more from orders", fetch="all")
         assert [tuple(row) for row in rows] == [("shipped", 2)]
         assert project.run_sql("select count(*) from history", fetch="one")[0] == 2
@@ -104,7 +110,6 @@ class TestKeepWarm:
         assert "a line of the model" in output + capfd.readouterr().out
 
     def test_an_error_has_the_same_text_as_without_a_server(self, project):
-        (Path(project.project_root) / "models" / "wrong.sql").write_text("select * from {{ target.schema }}.nothing")
         _, output = run_dbt_and_capture(["run", "--select", "wrong"], expect_pass=False)
         assert f"There is no table or view {project.test_schema}.nothing. Check the name with SHOW TABLES." in output
 

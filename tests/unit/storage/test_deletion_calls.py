@@ -24,6 +24,10 @@ EXCEPTIONS = {
     "parquet/data_files.py delete_written": "runs on executors, which have no rowmerge, and deletes the files that the same task wrote",
     "storage/conditional_puts.py _conditional_put_overwrites": "the probe object that the same call made",
     "storage/disk.py write_file": "the temporary file that the same call made",
+    "server/folder.py delete_state": "the state of a server in the cache folder of the user",
+    "server/folder.py delete_if_old": "the cache folder of a server that ended a week ago",
+    "server/folder.py listen": "the socket of a killed server",
+    "server/service.py run": "the socket of the server itself",
     "spark/writing/write_output.py delete": "the implementation for data files of what `deletion.py` calls",
 }
 """File and function of each direct call, and the files that it deletes."""
