@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from rowmerge.session.answers.outcome import FileReads, StatementOutcome
     from rowmerge.session.answers.results import StatementResult, TableScan
     from rowmerge.session.connection import Connection
+    from rowmerge.session.early_start import open_session
     from rowmerge.session.session import Session, connect
     from rowmerge.session.startup.catalog_keys import check_further_catalogs, default_format_of, is_warehouse_folder
     from rowmerge.session.startup.checks import check_environment
@@ -46,6 +47,7 @@ _MODULES = {
     "default_format_of": "session.startup.catalog_keys",
     "is_warehouse_folder": "session.startup.catalog_keys",
     "literal": "session.tables.expressions",
+    "open_session": "session.early_start",
     "parse_duration": "storage.retries",
     "split_statements": "sql",
 }
@@ -73,6 +75,7 @@ __all__ = [
     "default_format_of",
     "is_warehouse_folder",
     "literal",
+    "open_session",
     "parse_duration",
     "split_statements",
 ]

@@ -1,7 +1,7 @@
 """The folder of a server: which server belongs to a client, whether it runs, and where it listens.
 
-A server belongs to one user, one warehouse and one set of options. The name of its folder is a digest of all that a running Spark cannot
-change: these options, versions, Java, environment variables and the working folder. A client never uses another server.
+A server belongs to one user, one warehouse and one set of options. The name of its folder is a digest of what a running Spark cannot
+change: options, versions, Java, environment variables and the working folder. A client never uses another server.
 """
 
 from __future__ import annotations

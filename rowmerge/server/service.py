@@ -25,12 +25,13 @@ from typing import TYPE_CHECKING, Any, TextIO
 from rowmerge.errors import RowmergeError
 from rowmerge.server.channel import Channel, PortableError
 from rowmerge.server.folder import ACCEPTED, ServerFolder, ServerState, warehouse_of
-from rowmerge.session.connection import Connection
-from rowmerge.session.session import Session, connect
-from rowmerge.session.startup.embedded import separate_session
+from rowmerge.session.early_start import open_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from rowmerge.session.connection import Connection
+    from rowmerge.session.session import Session
 
 logger = logging.getLogger(__name__)
 
@@ -88,6 +89,9 @@ class _Client:
         Raises:
             RowmergeError: The arguments are invalid, or the warehouse cannot be opened.
         """
+        from rowmerge.session.session import connect  # Spark starts before this import
+        from rowmerge.session.startup.embedded import separate_session
+
         with self._lock:
             if self.session is None:
                 self.session = connect(**arguments, spark=separate_session(spark))
@@ -126,7 +130,7 @@ class Server:
         """
         with self._folder.lock("run"):  # a server that ends may still hold it
             try:
-                session = connect(**arguments)
+                session = open_session(arguments)
                 listener = self._folder.listen()
             except Exception as error:
                 logger.exception("The server has not started")
@@ -222,6 +226,8 @@ class Server:
 
         The first answer is sent as soon as the session is open.
         """
+        from rowmerge.session.connection import Connection  # Spark starts before this import
+
         requests: queue.SimpleQueue[tuple[Any, ...] | None] = queue.SimpleQueue()
         connections: list[Connection] = []  # the connection, as soon as the session is open
 

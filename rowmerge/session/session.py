@@ -33,9 +33,9 @@ from rowmerge.session.names.resolver import NameResolver, Target
 from rowmerge.session.names.scope import SessionContext, StatementScope
 from rowmerge.session.names.spark_names import SparkViews, TemporaryViews, WarehouseFunctions
 from rowmerge.session.names.table_changes import sql_constant
-from rowmerge.session.startup.catalogs import open_catalogs
+from rowmerge.session.startup.catalogs import open_catalogs, served_locations
 from rowmerge.session.startup.cluster import check_executors
-from rowmerge.session.startup.connectors import configure_stores, served_locations, warehouse_locations
+from rowmerge.session.startup.connectors import configure_stores, warehouse_locations
 from rowmerge.session.startup.embedded import is_separate_session, start_spark
 from rowmerge.session.statements.explanations import run_explain
 from rowmerge.session.statements.functions import run_function_command

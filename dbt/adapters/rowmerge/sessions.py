@@ -101,10 +101,10 @@ def _open(credentials: RowmergeCredentials, spark: Any) -> Any:
     """
     _check_warehouse(credentials.warehouse)
     formats = {"default_format": credentials.file_format, "durability": credentials.durability}
+    arguments = {"location": credentials.warehouse, **formats, **_environment(credentials)}
     if credentials.keep_warm:
-        arguments = {"location": credentials.warehouse, **formats, **_environment(credentials)}
         return rowmerge.ServerSession(arguments, credentials.keep_warm_seconds)
-    return rowmerge.connect(credentials.warehouse, spark=spark, **formats, **_environment(credentials))
+    return rowmerge.open_session({**arguments, "spark": spark})
 
 
 def _check_warehouse(warehouse: str | None) -> None:

@@ -8,7 +8,10 @@ from typing import Any
 from rowmerge.catalog import Catalog, Catalogs, DirectoryCatalog, FurtherCatalog, IcebergCatalog
 from rowmerge.commands.names import CATALOGS
 from rowmerge.errors import ConfigurationError
+from rowmerge.iceberg.catalogs.file_io import settings_of
 from rowmerge.session.startup.catalog_keys import FILE_FORMAT, check_further_catalogs, default_format_of, is_warehouse_folder
+from rowmerge.session.startup.connectors import ANY_S3, HADOOP_SCHEMES
+from rowmerge.storage.configuration import StorageConfiguration
 from rowmerge.storage.store import Storage
 
 
@@ -46,6 +49,25 @@ def open_catalogs(
         return default
     opened = {str(each["name"]).lower(): _open_further(each, open_storage) for each in further}
     return Catalogs(default, default_names, opened)
+
+
+def served_locations(catalog: Catalog, configuration: StorageConfiguration) -> list[str]:
+    """Return the locations in object stores at which the server of a catalog puts tables, as far as its configuration tells.
+
+    A server may name a location, as Polaris does (`default-base-location`). Otherwise, settings of S3 (`s3.region`, or `aws_region` in the
+    storage options) indicate that its tables are on S3. Then the result is `ANY_S3`.
+
+    Args:
+        catalog: The catalog of a session, which may contain several catalogs.
+        configuration: The storage options.
+    """
+    members = catalog.members if isinstance(catalog, Catalogs) else (catalog,)
+    locations: list[str] = []
+    for properties in (each.served_properties for each in members if isinstance(each, IcebergCatalog)):
+        if properties is not None:
+            named_locations = [value for value in properties.values() if "://" in value and value.partition("://")[0] in HADOOP_SCHEMES]
+            locations += named_locations or [ANY_S3] * ("s3" in settings_of(properties) or bool(configuration.settings.get("s3")))
+    return locations
 
 
 def _open_further(configuration: Mapping[str, Any], open_storage: Callable[[str], Storage]) -> FurtherCatalog:

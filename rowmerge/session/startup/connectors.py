@@ -15,8 +15,6 @@ from weakref import WeakKeyDictionary
 
 from pyspark.sql import SparkSession
 
-from rowmerge.catalog import Catalog, Catalogs, IcebergCatalog
-from rowmerge.iceberg.catalogs.file_io import settings_of
 from rowmerge.redaction import stop_debug_log
 from rowmerge.spark.connectors import connector_coordinate, missing_connector, spark_home
 from rowmerge.spark.spark_session import set_hadoop_settings
@@ -27,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 _PACKAGES = "spark.jars.packages"
 _JAR_SETTINGS = (_PACKAGES, "spark.jars", "spark.driver.extraClassPath")
-_HADOOP_SCHEMES = ("s3", "s3a", "s3n", "gs", "abfs", "abfss")
+HADOOP_SCHEMES = ("s3", "s3a", "s3n", "gs", "abfs", "abfss")
 ANY_S3 = "s3://"
 """Stands for the locations of tables that a server chooses, if they are probably on S3."""
 _checked_schemes: WeakKeyDictionary[SparkSession, set[str]] = WeakKeyDictionary()
@@ -46,25 +44,6 @@ def warehouse_locations(location: str | None, catalog: Mapping[str, Any] | None,
     """
     locations = [location, *(each.get("warehouse") for each in ((catalog or {}), *further))]
     return [str(each) for each in locations if each and provider_of(str(each))]
-
-
-def served_locations(catalog: Catalog, configuration: StorageConfiguration) -> list[str]:
-    """Return the locations in object stores at which the server of a catalog puts tables, as far as its configuration tells.
-
-    A server may name a location, as Polaris does (`default-base-location`). Otherwise, settings of S3 (`s3.region`, or `aws_region` in the
-    storage options) indicate that its tables are on S3. Then the result is `ANY_S3`.
-
-    Args:
-        catalog: The catalog of a session, which may contain several catalogs.
-        configuration: The storage options.
-    """
-    members = catalog.members if isinstance(catalog, Catalogs) else (catalog,)
-    locations: list[str] = []
-    for properties in (each.served_properties for each in members if isinstance(each, IcebergCatalog)):
-        if properties is not None:
-            named_locations = [value for value in properties.values() if "://" in value and value.partition("://")[0] in _HADOOP_SCHEMES]
-            locations += named_locations or [ANY_S3] * ("s3" in settings_of(properties) or bool(configuration.settings.get("s3")))
-    return locations
 
 
 def with_connector(settings: Mapping[str, str], locations: Iterable[str]) -> dict[str, str]:
@@ -101,7 +80,7 @@ def configure_stores(spark: SparkSession, configuration: StorageConfiguration, l
     for location in locations:
         scheme, provider = location.partition("://")[0], provider_of(location)
         schemes = _checked_schemes.setdefault(spark, set())
-        if provider is not None and scheme in _HADOOP_SCHEMES and scheme not in schemes:
+        if provider is not None and scheme in HADOOP_SCHEMES and scheme not in schemes:
             problem = _find_problem(spark, scheme)
             if provider == "s3" and "No FileSystem" in problem:
                 set_hadoop_settings(spark, S3_SCHEMES)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rowmerge.session.startup.catalogs import open_catalogs
-from rowmerge.session.startup.connectors import ANY_S3, served_locations, warehouse_locations, with_connector
+from rowmerge.session.startup.catalogs import open_catalogs, served_locations
+from rowmerge.session.startup.connectors import ANY_S3, warehouse_locations, with_connector
 from rowmerge.storage.configuration import StorageConfiguration
 from rowmerge.storage.store import Storage
 from tests.support.rest_catalog import serving
