@@ -84,7 +84,7 @@ class PortableError:
         """Return an error in a form that can be sent. An error of Spark, or one that cannot be pickled, becomes SparkFailed."""
         causes, cause = [], error.__cause__
         while cause is not None:
-            causes.append(str(cause))
+            causes.append(_message(cause))
             cause = cause.__cause__
         if not type(error).__module__.startswith(("pyspark.", "py4j.")):
             fields = {name: value for name, value in vars(error).items() if _is_portable(value)}
@@ -115,4 +115,7 @@ def _is_portable(value: object) -> bool:
 def _message(error: BaseException) -> str:
     """Return the message of an error: that of Java if it is an error of py4j."""
     java_error = getattr(error, "java_exception", None)
-    return str(error) if java_error is None else str(java_error.getMessage())
+    try:
+        return str(error) if java_error is None else str(java_error.getMessage())
+    except Exception:  # noqa: BLE001 - Java, which has the message, may have ended
+        return f"{type(error).__name__}, without a message, because Spark has ended"

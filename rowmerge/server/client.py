@@ -9,13 +9,14 @@ import pickle
 import subprocess
 import sys
 import threading
+import time
 import uuid
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rowmerge.errors import ConfigurationError, ServerLost
+from rowmerge.errors import ConfigurationError, ServerLost, StatementCancelled
 from rowmerge.server.channel import Channel
 from rowmerge.server.folder import NoServer, ServerFolder, warehouse_of
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from rowmerge.session.answers.outcome import StatementOutcome
     from rowmerge.session.connection import Column
 
+_WAIT_SECONDS = 1.0
 _ATTEMPTS = 5
 """The number of times that a client looks for a server, or starts one, before it gives up."""
 _CODE = """
@@ -62,12 +64,11 @@ class ServerSession:
         return self._open(may_start=False)
 
     def is_lost(self) -> bool:
-        """Return whether the server has ended since this session was opened, or does not answer."""
+        """Return whether the server or its Spark has ended since this session was opened."""
         try:
-            self._base.columns()
+            return not self._base.is_alive()
         except ServerLost:
             return True
-        return False
 
     def close(self) -> None:
         """Release the session. The server ends after `keep_warm` without clients."""
@@ -81,6 +82,10 @@ class ServerSession:
             except NoServer:
                 if not may_start:
                     break
+            except ServerLost:  # it ends, perhaps because its Java has ended
+                if not may_start:
+                    raise
+                time.sleep(_WAIT_SECONDS)
             start_server(self.folder, self._all_arguments, self._keep_warm)
         raise ServerLost(str(self.folder.log))
 
@@ -174,6 +179,7 @@ class RemoteConnection:
         """
         self._channel, self._log = channel, log
         self._lock = threading.Lock()
+        self._was_cancelled = False
         self._answer()  # as soon as the session is open
 
     @property
@@ -200,8 +206,13 @@ class RemoteConnection:
         """Call a function with the session in the server; see `Connection.call`. All arguments must be picklable."""
         return self._request("call", function, *args, **kwargs)
 
+    def is_alive(self) -> bool:
+        """Return whether the Spark of the server still runs."""
+        return bool(self._request("is_alive"))
+
     def cancel(self) -> None:
         """Stop the running statement of this connection; see `Connection.cancel`."""
+        self._was_cancelled = True
         with suppress(OSError):
             self._channel.send(("cancel",))
 
@@ -212,18 +223,20 @@ class RemoteConnection:
     def _request(self, method: str, *args: Any, **kwargs: Any) -> Any:
         """Call a method of the connection in the server. Raise its error, or ServerLost."""
         with self._lock:
-            try:
-                self._channel.send(("request", method, args, kwargs))
-            except OSError as error:
-                raise ServerLost(self._log) from error
-            return self._answer()
+            return self._answer(("request", method, args, kwargs))
 
-    def _answer(self) -> Any:
-        """Return the result of a request. Raise its error, or ServerLost."""
+    def _answer(self, request: tuple[Any, ...] | None = None) -> Any:
+        """Send a request, and return its result. Raise its error, StatementCancelled or ServerLost."""
         try:
+            if request is not None:
+                self._channel.send(request)
             kind, value = self._receive_answer()
         except (EOFError, OSError) as error:
-            raise ServerLost(self._log) from error
+            # The server closes a connection that was cancelled.
+            raise (StatementCancelled() if self._was_cancelled else ServerLost(self._log)) from error
+        except KeyboardInterrupt:
+            self._channel.close()  # the next request would receive the answer to this one
+            raise
         if kind == "error":
             raise value.error()
         return value

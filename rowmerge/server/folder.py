@@ -20,7 +20,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
+from urllib.parse import urlsplit, urlunsplit
 
 from rowmerge.errors import ConfigurationError
 from rowmerge.server.channel import Channel
@@ -29,11 +30,12 @@ from rowmerge.version import __version__
 
 _ENVIRONMENT = "AWS_ AZURE_ GOOGLE_ HADOOP_ HTTP JAVA_ JDK_ KRB5 LANG LC_ LD_ PYICEBERG_ PYSPARK_ PYTHON ROWMERGE_ SPARK_ TZ YARN_ _JAVA"
 """The beginnings of the names of environment variables that Spark, Java, Python and the clients of stores and catalogs read."""
-_OPTIONS = ("catalog", "catalogs")
+_OPTIONS = ("catalog", "catalogs", "storage_options")
 """The arguments of `connect` that a server has for all of its clients."""
 _LONGEST_SOCKET_PATH = 100
 """The length of a path that a Unix socket can have on all systems, in bytes."""
-_CONNECT_SECONDS = 10.0
+_CONNECT_SECONDS = 20.0
+_LOCK_SECONDS = 0.1
 _CODE = (Path(__file__).parents[1], Path(__file__).parents[2] / "dbt" / "adapters" / "rowmerge")
 """The folders of the Python code that a server runs: the engine, and the functions of the adapter."""
 ACCEPTED = "accepted"
@@ -81,7 +83,7 @@ class ServerFolder:
         identity = {
             "warehouse": warehouse_of(arguments),
             "options": {name: arguments.get(name) or None for name in _OPTIONS},
-            "settings": {name: str(value).lower() for name, value in (arguments.get("spark_config") or {}).items()},
+            "settings": {name: _text(value) for name, value in (arguments.get("spark_config") or {}).items()},
             "environment": {name: value for name, value in os.environ.items() if name.startswith(names)},
             "folder": os.getcwd(),
             "java": [str(java), java.stat().st_mtime_ns if java and java.exists() else None],
@@ -157,10 +159,15 @@ class ServerFolder:
 
         Raises:
             NoServer: No server runs, or it is about to end.
+            ConfigurationError: The server does not answer, or the folder is open to other users.
         """
         state = self.read()
         if state is None:
             raise NoServer
+        folder = self.path.stat()
+        if folder.st_uid != os.getuid() or folder.st_mode & 0o077:
+            problem = f"Other users can write to {self.path}, so it may not contain the server of this user"
+            raise ConfigurationError(f"{problem}. Delete it, or set ROWMERGE_CACHE to a folder of your own.")
         client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         client.settimeout(_CONNECT_SECONDS)
         try:
@@ -170,6 +177,10 @@ class ServerFolder:
             channel.send(request)
             if channel.receive() != ACCEPTED:
                 raise EOFError
+        except TimeoutError as error:
+            client.close()
+            problem = f"The server of rowmerge with process id {state.pid} does not answer within {_CONNECT_SECONDS:.0f} seconds"
+            raise ConfigurationError(f"{problem}. If this does not change, end the process. Its log is {self.log}.") from error
         except (OSError, EOFError) as error:
             client.close()
             raise NoServer from error
@@ -177,28 +188,61 @@ class ServerFolder:
         return channel
 
     @contextmanager
-    def lock(self, name: str) -> Iterator[None]:
-        """Lock a file for a `with` block, after other processes have released it. The system releases it if the process is killed.
+    def lock(self, name: str) -> Iterator[bool]:
+        """Lock a file for a `with` block. The system releases the lock if the process is killed.
 
         Args:
             name: `start` for a client that starts a server, `run` for a server.
+
+        Yields:
+            True after other processes have released the lock; False, without the lock, if it belongs to a server that accepts clients.
         """
         with open(os.open(self.path / f"{name}.lock", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600), "w") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            yield
+            while not _try_lock(file):
+                if name == "run" and self._is_alive():
+                    yield False
+                    return
+                time.sleep(_LOCK_SECONDS)
+            yield True
+
+    def _is_alive(self) -> bool:
+        """Return whether the server that has published its state still exists."""
+        state = self.read()
+        if state is None:
+            return False
+        try:
+            os.kill(state.pid, 0)  # checks the process, and sends no signal
+        except ProcessLookupError:
+            return False
+        return True
 
     def delete_if_old(self) -> None:
         """Delete the folder of a server that ended more than a week ago."""
         with suppress(OSError):
-            if self.read() is None and time.time() - self.log.stat().st_mtime > _LOG_SECONDS:
+            if not self._is_alive() and time.time() - self.log.stat().st_mtime > _LOG_SECONDS:
                 shutil.rmtree(self.path)
+
+
+def _try_lock(file: IO[str]) -> bool:
+    """Lock a file, and return whether this succeeded."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _text(value: object) -> str:
+    """Return the value of a setting as Spark's text, so that `true` of YAML and "true" of a command line are equal."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def warehouse_of(arguments: Mapping[str, Any]) -> str:
     """Return the location of the warehouse in the arguments of `connect`: an absolute path or a URL, or the URL of a catalog."""
     location = arguments.get("location")
     if location is None:
-        return str((arguments.get("catalog") or {}).get("uri", ""))
+        url = urlsplit(str((arguments.get("catalog") or {}).get("uri", "")))
+        return urlunsplit((url.scheme, url.netloc.rpartition("@")[2], url.path, "", ""))  # without a password
     return str(location) if "://" in str(location) else os.path.abspath(location)
 
 

@@ -26,6 +26,7 @@ from rowmerge.errors import RowmergeError
 from rowmerge.server.channel import Channel, PortableError
 from rowmerge.server.folder import ACCEPTED, ServerFolder, ServerState, warehouse_of
 from rowmerge.session.early_start import open_session
+from rowmerge.table.metadata.schema import backquote
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,7 +40,7 @@ _POLL_SECONDS = 0.5
 _HANDSHAKE_SECONDS = 10.0
 _FIRST_CLIENT_SECONDS = 30.0
 """The time for which a server waits for the client that has started it."""
-_METHODS = ("execute", "columns", "rows", "call")
+_METHODS = ("execute", "columns", "rows", "call", "is_alive")
 """The methods of a connection that a client may request."""
 
 _thread = threading.local()
@@ -64,7 +65,7 @@ def main(folder: str, answers: int) -> None:
     signal.signal(signal.SIGTERM, lambda *_: server.stop(at_once=True))
 
     def answer(error: PortableError | None) -> None:
-        with os.fdopen(answers, "wb") as pipe, suppress(BrokenPipeError):
+        with suppress(BrokenPipeError), os.fdopen(answers, "wb") as pipe:  # the client may have been killed
             pipe.write(pickle.dumps(error))
 
     server.run(arguments, answer)
@@ -99,11 +100,13 @@ class _Client:
 
     def close(self) -> None:
         """Release the rows that the session has cached. The session itself goes with its last reference."""
-        if self.session is not None:
-            catalog = self.session.spark.catalog
-            for view in catalog.listTables():
-                if view.isTemporary and catalog.isCached(view.name):
-                    catalog.uncacheTable(view.name)
+        if self.session is None:
+            return
+        catalog = self.session.spark.catalog
+        with suppress(Exception):  # Java may have ended
+            for name in [backquote(view.name) for view in catalog.listTables() if view.isTemporary]:
+                if catalog.isCached(name):
+                    catalog.uncacheTable(name)
 
 
 class Server:
@@ -128,12 +131,16 @@ class Server:
             arguments: The arguments of `connect`.
             answer: A function that tells the client which has started the server whether Spark has started.
         """
-        with self._folder.lock("run"):  # a server that ends may still hold it
+        with self._folder.lock("run") as is_locked:
+            if not is_locked:  # another server accepts clients
+                answer(None)
+                return
             try:
                 session = open_session(arguments)
                 listener = self._folder.listen()
-            except Exception as error:
-                logger.exception("The server has not started")
+            except Exception as error:  # noqa: BLE001 - the client raises it
+                # Messages of errors may contain secrets, so the log has only their class.
+                logger.error("The server has not started: %s", type(error).__name__)
                 answer(PortableError.of(error))
                 return
             self._spark, path = session.spark, listener.getsockname()
@@ -146,7 +153,10 @@ class Server:
                 self._folder.delete_state()
                 listener.close()
                 Path(path).unlink(missing_ok=True)
-                session.close()
+                if Path(path).parent != self._folder.path:
+                    Path(path).parent.rmdir()  # the temporary folder of a socket with a short path
+                with suppress(Exception):  # Java may have ended
+                    session.close()
                 logger.info("The server has ended")
 
     def stop(self, *, at_once: bool) -> None:
@@ -210,8 +220,21 @@ class Server:
                 if is_last:
                     del self._clients[request["client"]]
                     self._last_use = time.monotonic()
+                is_unused = not self._clients
             if is_last:
                 client.close()
+            if is_unused and self._spark is not None:
+                with suppress(Exception):  # Java may have ended
+                    self._spark.catalog.clearCache()  # also rows that Python models have cached
+
+    def _check_spark(self, spark: SparkSession) -> None:
+        """Raise EOFError if Spark has ended, and end the server, so that the client starts another one."""
+        try:
+            spark.conf.get("spark.app.id")
+        except Exception as error:
+            logger.error("Spark has ended: %s", type(error).__name__)
+            self.stop(at_once=True)
+            raise EOFError from error
 
     def _status(self) -> dict[str, Any]:
         """Return facts about the server by name: numbers of clients, of connections and of requests, and the time without clients."""
@@ -233,23 +256,24 @@ class Server:
 
         def work() -> None:
             _thread.channel = channel
-            with suppress(OSError):  # the client has ended
+            with closing(channel), suppress(OSError):  # the client has ended
                 with _answered(channel) as answer:
                     assert self._spark is not None
+                    self._check_spark(self._spark)
                     connections.append(Connection(client.open(self._spark, arguments)))
                     answer(None)
                 while connections and (request := requests.get()) is not None:
-                    _, method, args, kwargs = request
-                    if method not in _METHODS:
-                        raise OSError(f"A client has requested the unknown method {method}")
+                    kind, method, args, kwargs = request
                     self._requests += 1
                     with _answered(channel) as answer:
+                        if kind == "invalid":
+                            raise args[0]
                         answer(getattr(connections[0], method)(*args, **kwargs))
 
         worker = threading.Thread(target=work, daemon=True)
         worker.start()
         try:
-            while (message := channel.receive())[0] == "request":
+            while (message := _next_request(channel))[0] != "cancel":
                 requests.put(message)
         finally:
             # The client cancels the connection, closes it, or has been killed.
@@ -259,6 +283,18 @@ class Server:
             worker.join()
 
 
+def _next_request(channel: Channel) -> tuple[Any, ...]:
+    """Return the next message of a client: a request, a cancellation, or an invalid request with the error of its unpickling."""
+    try:
+        message: tuple[Any, ...] = channel.receive()
+    except (OSError, EOFError):
+        raise
+    except Exception as error:  # noqa: BLE001 - a function of the client cannot be imported here, for example
+        return "invalid", "", (error,), {}
+    is_valid = message[0] == "cancel" or message[1] in _METHODS
+    return message if is_valid else ("invalid", "", (ValueError(f"A connection has no method {message[1]}"),), {})
+
+
 @contextmanager
 def _answered(channel: Channel) -> Iterator[Callable[[object], None]]:
     """Send the answer to a request: the argument of the function that the `with` block gets and calls, or the error of the block."""
@@ -266,12 +302,14 @@ def _answered(channel: Channel) -> Iterator[Callable[[object], None]]:
     try:
         yield results.append
         channel.send(("result", results[0]))
+    except EOFError:
+        channel.close()  # Spark has ended
     except OSError as error:
         if not results:
             channel.send(("error", PortableError.of(error)))
-    except BaseException as error:
+    except BaseException as error:  # noqa: BLE001 - the client raises it
         if not isinstance(error, RowmergeError):
-            logger.exception("A statement has failed")
+            logger.error("A statement has failed: %s", type(error).__name__)
         channel.send(("error", PortableError.of(error)))
 
 
@@ -281,8 +319,10 @@ class _ClientLog(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         channel = getattr(_thread, "channel", None)
         if channel is not None and record.levelno >= logging.WARNING and not record.name.startswith(__name__):
-            with suppress(OSError):
+            try:
                 channel.send(("log", record.name, record.levelno, record.getMessage()))
+            except Exception:  # noqa: BLE001 - as in all handlers of logging
+                self.handleError(record)
 
 
 class _ClientOutput:

@@ -102,6 +102,14 @@ class Connection:
             result = bound(*args, **kwargs)
         return StatementOutcome.of(result) if isinstance(result, StatementResult) else result
 
+    def is_alive(self) -> bool:
+        """Return whether Spark still runs."""
+        try:
+            self.session.spark.conf.get("spark.app.id")
+        except Exception:  # noqa: BLE001 - py4j raises many errors if Java has ended
+            return False
+        return True
+
     def cancel(self) -> None:
         """Stop the Spark jobs of this connection in the background, so that the running statement fails before it commits."""
         self._cancelled.set()
@@ -119,7 +127,11 @@ class Connection:
         self._idle.clear()  # Until the connection is idle again, `cancel` stops the jobs with the tag.
         self._add_tag(self._tag)
         try:
+            if self._cancelled.is_set():  # since the check above, when there was nothing to stop
+                raise StatementCancelled
             yield
+        except StatementCancelled:
+            raise
         except Exception as error:
             if self._cancelled.is_set():
                 raise StatementCancelled from error

@@ -20,7 +20,7 @@ import pytest
 import rowmerge
 from rowmerge.errors import ConfigurationError, MultipleSourceRowsMatch, ServerLost, SparkFailed, StatementCancelled, TableNotFound
 from rowmerge.server.client import server_status, stop_server
-from rowmerge.server.folder import ServerFolder
+from rowmerge.server.folder import ServerFolder, warehouse_of
 from tests.support.jvm import SPARK_SETTINGS
 
 ENDLESS = "create or replace table a.endless as select id % 7 as id, count(*) as n from range(0, 100000000000000) group by 1"
@@ -164,6 +164,31 @@ def rows_of(session: rowmerge.ServerSession, query: str) -> list[tuple[object, .
     return connection.rows()
 
 
+def test_an_interrupted_connection_returns_no_answer_to_an_earlier_request(session: rowmerge.ServerSession) -> None:
+    connection = session.connection()
+    timer = threading.Timer(1, lambda: signal.raise_signal(signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        connection.execute(ENDLESS)
+    with pytest.raises(ServerLost):
+        connection.execute("select 1")
+    wait_until(lambda: session.connection().call(active_jobs) == 0)
+
+
+def test_the_state_of_a_server_contains_no_password() -> None:
+    arguments = {"location": None, "catalog": {"uri": "postgresql+psycopg2://me:hush@host/db?password=hush"}}
+    assert warehouse_of(arguments) == "postgresql+psycopg2://host/db"
+
+
+@pytest.mark.parametrize(
+    "changes", [{"storage_options": {"aws_session_token": "b"}}, {"spark_config": {"spark.a": "/X"}}, {"location": "y"}]
+)
+def test_other_arguments_need_another_server(changes: dict[str, object]) -> None:
+    arguments = {"location": "x", "storage_options": {"aws_session_token": "a"}, "spark_config": {"spark.a": "/x"}}
+    assert ServerFolder.of(arguments).path == ServerFolder.of(dict(arguments)).path
+    assert ServerFolder.of({**arguments, **changes}).path != ServerFolder.of(arguments).path
+
+
 def test_a_cancelled_connection_commits_nothing_and_the_others_continue(session: rowmerge.ServerSession) -> None:
     connection, errors = session.connection(), []
 
@@ -260,6 +285,20 @@ class TestLife:
         other = rowmerge.ServerSession(arguments, keep_warm=0)
         assert pid_of(other) != processes[0]
         assert numbers_in(other, "select id from a.t") == [1]
+        other.close()
+
+    def test_a_server_whose_java_has_ended_is_replaced(self, cache: Path, tmp_path: Path) -> None:
+        arguments = {"location": str(tmp_path), "spark_config": SPARK_SETTINGS}
+        session = rowmerge.ServerSession(arguments, keep_warm=60)
+        pid = pid_of(session)
+        (java,) = [child for child in child_pids(pid) if "java" in Path(f"/proc/{child}/cmdline").read_text().split("\0")[0]]
+        os.kill(java, signal.SIGKILL)
+        wait_until(lambda: not is_running(java))
+        assert session.is_lost()
+        other = rowmerge.ServerSession(arguments, keep_warm=0)
+        assert pid_of(other) != pid
+        assert numbers_in(other, "select 1") == [1]
+        wait_until(lambda: not is_running(pid))
         other.close()
 
     def test_other_options_need_another_server_and_the_unused_one_ends(self, cache: Path, tmp_path: Path) -> None:

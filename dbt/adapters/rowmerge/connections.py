@@ -30,8 +30,8 @@ logger = AdapterLogger("rowmerge")
 _COLORS = {"OK": green, "WARNING": yellow, "ERROR": red}
 
 
-_COMMANDS_WITH_STATEMENTS = ("build", "clone", "retry", "run", "run-operation", "seed", "show", "snapshot", "test")
-"""The commands of dbt that need Spark as soon as the project is read. `compile` and `docs generate` start it if they need it."""
+_COMMANDS_WITH_STATEMENTS = ("build", "clone", "retry", "run", "seed", "show", "snapshot", "test")
+"""The commands of dbt that need Spark as soon as the project is read. Other commands start it if they need it."""
 
 
 class _CommentBelow(MacroQueryStringSetter):

@@ -13,7 +13,6 @@ from dbt_common.exceptions import DbtRuntimeError
 
 import rowmerge
 from dbt.adapters.rowmerge.configs.credentials import RowmergeCredentials
-from rowmerge.errors import RowmergeError
 
 _SESSION_SETTINGS = (
     "address",
@@ -28,8 +27,13 @@ _SESSION_SETTINGS = (
     "keep_warm",
 )
 
+_opening = threading.Lock()
+"""The lock of the thread that opens a session, which can take many seconds."""
 _lock = threading.Lock()
+"""The lock of the two variables below."""
 _sessions: dict[tuple[Any, ...], Any] = {}
+_closings = 0
+"""The number of commands of dbt in this process that have ended, which tells an early start that its command has ended."""
 
 
 def connection_for(credentials: RowmergeCredentials) -> Any:
@@ -43,10 +47,13 @@ def connection_for(credentials: RowmergeCredentials) -> Any:
 
 def start_early(credentials: RowmergeCredentials) -> None:
     """Start Spark for a profile in the background, while dbt reads the project. If this fails, `connection_for` raises the error."""
+    closings = _closings
 
     def start() -> None:
-        with suppress(DbtRuntimeError, RowmergeError):
+        with suppress(Exception):
             _session_for(credentials)
+        if closings != _closings:  # the command has ended meanwhile
+            close_server_sessions()
 
     if credentials.method == "session":
         threading.Thread(target=start, name="rowmerge-start", daemon=True).start()
@@ -54,25 +61,33 @@ def start_early(credentials: RowmergeCredentials) -> None:
 
 def close_server_sessions() -> None:
     """Release the sessions of servers, when a command of dbt ends. The servers end after the time that the profile sets."""
+    global _closings
     with _lock:
-        for key, session in list(_sessions.items()):
-            if isinstance(session, rowmerge.ServerSession):
-                _sessions.pop(key).close()
+        _closings += 1
+        keys = [key for key, session in _sessions.items() if isinstance(session, rowmerge.ServerSession)]
+        sessions = [_sessions.pop(key) for key in keys]
+    for session in sessions:
+        session.close()
 
 
 def _session_for(credentials: RowmergeCredentials) -> Any:
     """Return the session of a profile. The first call starts Spark. Raise the errors of `connection_for`."""
     spark = _active_spark() if credentials.method == "existing" else None
     key = _session_key(credentials, spark)
-    with _lock:
-        if key in _sessions and credentials.method == "connect" and _is_lost(_sessions[key].spark):
+    with _opening:
+        session = _sessions.get(key)
+        if session is not None and credentials.method == "connect" and _is_lost(session.spark):
             # PySpark takes the first session of a process for the active one until it is stopped.
-            _sessions.pop(key).spark.stop()
-        if key in _sessions and credentials.keep_warm and _sessions[key].is_lost():
-            _sessions.pop(key).close()
-        if key not in _sessions:
-            _sessions[key] = _open(credentials, spark)
-        return _sessions[key]
+            session.spark.stop()
+            session = None
+        if session is not None and credentials.keep_warm and session.is_lost():
+            session.close()
+            session = None
+        if session is None:
+            session = _open(credentials, spark)
+            with _lock:
+                _sessions[key] = session
+        return session
 
 
 def _is_lost(spark: Any) -> bool:

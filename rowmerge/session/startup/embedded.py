@@ -9,8 +9,10 @@ import re
 import shutil
 import sys
 import tempfile
+import threading
 import weakref
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -35,6 +37,8 @@ _EXIT_SECONDS = 2
 _REDACTION = {"spark.redaction.regex": "(?i)secret|passw|token|credential|[.]sas[.]|(access|account|private)[.]?key"}
 """The names of settings whose values Spark hides in its user interface and event logs. Spark's default lacks keys of Azure and Google."""
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_early_starts: dict[tuple[str, tuple[str, ...]], Future[SparkSession]] = {}
+"""The starts of Spark that no call of `start_spark` has awaited, by the arguments of `start_spark`."""
 _separate_sessions: weakref.WeakSet[SparkSession] = weakref.WeakSet()
 
 
@@ -52,9 +56,15 @@ def start_spark(config: Mapping[str, object] | None = None, locations: Sequence[
         SparkTooOld: The version of Spark is not supported.
         ConfigurationError: Java is missing, the server or the master does not answer, or a setting cannot change after the start.
     """
+    early_start = _early_starts.pop(_key_of_start(config, locations), None)
+    return _start(config or {}, locations) if early_start is None else early_start.result()
+
+
+def _start(config: Mapping[str, object], locations: Sequence[str]) -> SparkSession:
+    """Return a Spark session as `start_spark` does, whether or not an early start is under way."""
     check_pyspark()
     stop_debug_log("py4j")  # it logs the settings of the Spark that starts
-    settings = _settings_text(config or {})
+    settings = _settings_text(config)
     query_logger = logging.getLogger("SQLQueryContextLogger")
     if not query_logger.handlers:
         # PySpark prints each SQL error as a JSON line before it raises it: the error itself is enough.
@@ -64,6 +74,33 @@ def start_spark(config: Mapping[str, object] | None = None, locations: Sequence[
         return _remote_session(address, settings)
     running_session = active_session()
     return _launch(with_connector(settings, locations)) if running_session is None else _reuse_spark(running_session, settings)
+
+
+def start_spark_early(config: Mapping[str, object] | None, locations: Sequence[str]) -> None:
+    """Begin to start Spark in another thread, unless this process has a session or uses a Spark Connect server.
+
+    The next call of `start_spark` with the same arguments waits for the end of the start, and returns its result or raises its error.
+
+    Args:
+        config: Spark settings, as in `start_spark`.
+        locations: The locations of the warehouses.
+    """
+    if "spark.remote" in (config or {}) or "SPARK_REMOTE" in os.environ or active_session() is not None:
+        return
+    result: Future[SparkSession] = Future()
+
+    def start() -> None:
+        try:
+            result.set_result(_start(config or {}, locations))
+        except BaseException as error:  # noqa: BLE001 - `start_spark` raises it in the thread of its caller
+            result.set_exception(error)
+
+    threading.Thread(target=start, daemon=True, name="rowmerge-spark").start()
+    _early_starts[_key_of_start(config, locations)] = result
+
+
+def _key_of_start(config: Mapping[str, object] | None, locations: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+    return repr(sorted((config or {}).items())), tuple(locations)
 
 
 def separate_session(spark: SparkSession) -> SparkSession:
