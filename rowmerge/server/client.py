@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 import uuid
+import weakref
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -53,6 +54,7 @@ class ServerSession:
         self._arguments, self._keep_warm = {name: value for name, value in arguments.items() if name != "spark_config"}, keep_warm
         self._all_arguments = dict(arguments)
         self.folder = ServerFolder.of(arguments)
+        self._connections: weakref.WeakSet[RemoteConnection] = weakref.WeakSet()
         self._base = self._open(may_start=True)
 
     def connection(self) -> RemoteConnection:
@@ -71,14 +73,17 @@ class ServerSession:
             return True
 
     def close(self) -> None:
-        """Release the session. The server ends after `keep_warm` without clients."""
-        self._base.close()
+        """Close all connections of the session. The server ends after `keep_warm` without clients."""
+        for connection in list(self._connections):
+            connection.close()
 
     def _open(self, *, may_start: bool) -> RemoteConnection:
         request = {"kind": "connection", "client": self._id, "arguments": self._arguments, "keep_warm": self._keep_warm}
         for _ in range(_ATTEMPTS):
             try:
-                return RemoteConnection(self.folder.connect(request), str(self.folder.log))
+                connection = RemoteConnection(self.folder.connect(request), str(self.folder.log))
+                self._connections.add(connection)
+                return connection
             except NoServer:
                 if not may_start:
                     break

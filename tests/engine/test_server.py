@@ -166,7 +166,7 @@ def rows_of(session: rowmerge.ServerSession, query: str) -> list[tuple[object, .
 
 def test_an_interrupted_connection_returns_no_answer_to_an_earlier_request(session: rowmerge.ServerSession) -> None:
     connection = session.connection()
-    timer = threading.Timer(1, lambda: signal.raise_signal(signal.SIGINT))
+    timer = threading.Timer(1, lambda: signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT))
     timer.start()
     with pytest.raises(KeyboardInterrupt):
         connection.execute(ENDLESS)
