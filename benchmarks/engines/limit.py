@@ -164,7 +164,10 @@ def _holding(files: Sequence[str], source: str, columns: Sequence[str]) -> list[
         metadata = pq.read_metadata(file)
         paths = [metadata.schema.column(index).path for index in range(len(metadata.schema))]
         index = next(index for index, path in enumerate(paths) if path.split(".")[0] == columns[0])
-        bounds = [metadata.row_group(n).column(index).statistics for n in range(metadata.num_row_groups)]
+        statistics = [metadata.row_group(n).column(index).statistics for n in range(metadata.num_row_groups)]
+        bounds = [each for each in statistics if each.has_min_max]
+        if not bounds:
+            continue  # all values are NULL
         low, high = min(b.min for b in bounds), max(b.max for b in bounds)
         if bisect_left(keys, low) < bisect_right(keys, high):
             matching_files.append(file)
