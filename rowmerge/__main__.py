@@ -95,7 +95,7 @@ def start(warehouse: str, keep_warm: str, config: tuple[str, ...]) -> None:
 @click.option("--when-unused", is_flag=True, help="Wait until clients have ended, instead of cancelling their statements.")
 def stop(warehouse: str | None, *, when_unused: bool) -> None:
     """Stop servers."""
-    folders = [folder for folder in _folders(warehouse) if stop_server(folder, at_once=not when_unused)]
+    folders = [folder for folder in _folders(warehouse) if _answer_of(stop_server, folder, at_once=not when_unused)]
     until = time.monotonic() + _STOP_SECONDS
     while not when_unused and any(folder.read() for folder in folders) and time.monotonic() < until:
         time.sleep(0.1)
@@ -109,7 +109,7 @@ def status(warehouse: str | None, *, as_json: bool) -> None:
     """Print one line for each server that runs."""
     servers = []
     for folder in _folders(warehouse):
-        state, facts = folder.read(), server_status(folder)
+        state, facts = folder.read(), _answer_of(server_status, folder)
         if state is not None and facts is not None:
             shared = {"warehouse": state.warehouse, "pid": state.pid, "version": state.version, "started": state.started}
             servers.append({**shared, **facts, "log": str(folder.log)})
@@ -130,6 +130,15 @@ def logs(warehouse: str | None) -> None:
         if folder.log.is_file():
             click.echo(f"==> {folder.log} <==")
             click.echo(folder.log.read_text(encoding="utf-8", errors="replace"))
+
+
+def _answer_of(function: Callable[..., Any], folder: ServerFolder, **arguments: bool) -> Any:
+    """Return the result of a function that asks a server. If the server does not answer, print the error, and return None."""
+    try:
+        return function(folder, **arguments)
+    except RowmergeError as error:
+        click.echo(error.message, err=True)
+        return None
 
 
 def _folders(warehouse: str | None) -> list[ServerFolder]:

@@ -9,15 +9,17 @@ import string
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd  # type: ignore[import-untyped]
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from rowmerge.parquet.fitting import has_fixed_size_binary, to_file_type
 from rowmerge.parquet.transforms import bucket_hashes, folder_text, transformed
+
+if TYPE_CHECKING:
+    import pandas as pd  # type: ignore[import-untyped]
 
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 _PREFIX_CHARACTERS = string.ascii_letters + string.digits
@@ -127,10 +129,13 @@ def bucket_function(transform: str, type_: pa.DataType) -> Callable[[pd.Series],
         transform: The transform as a string, such as `bucket[16]`.
         type_: The Arrow type to which the function converts the values of its argument.
     """
+    import pandas  # takes 0.4 s, and few tables have bucket transforms
 
     def buckets(values: pd.Series) -> pd.Series:
         return transformed(pa.Array.from_pandas(values, type=type_), transform).to_pandas()
 
+    # PySpark reads the annotations, which are strings in this module.
+    buckets.__annotations__ = {"values": pandas.Series, "return": pandas.Series}
     return buckets
 
 

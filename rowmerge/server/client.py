@@ -79,7 +79,9 @@ class ServerSession:
 
     def _open(self, *, may_start: bool) -> RemoteConnection:
         request = {"kind": "connection", "client": self._id, "arguments": self._arguments, "keep_warm": self._keep_warm}
-        for _ in range(_ATTEMPTS):
+        for attempt in range(_ATTEMPTS):
+            if attempt > 1:
+                time.sleep(_WAIT_SECONDS)  # a server ends, perhaps because its Java has ended
             try:
                 connection = RemoteConnection(self.folder.connect(request), str(self.folder.log))
                 self._connections.add(connection)
@@ -87,10 +89,9 @@ class ServerSession:
             except NoServer:
                 if not may_start:
                     break
-            except ServerLost:  # it ends, perhaps because its Java has ended
+            except ServerLost:
                 if not may_start:
                     raise
-                time.sleep(_WAIT_SECONDS)
             start_server(self.folder, self._all_arguments, self._keep_warm)
         raise ServerLost(str(self.folder.log))
 
@@ -135,8 +136,11 @@ def _retire_others(folder: ServerFolder, warehouse: str) -> None:
     """Ask servers of the same warehouse with other versions or options to end as soon as they have no clients. Delete old folders."""
     for other in ServerFolder.all_of_user():
         state = other.read()
-        if other.path != folder.path and state is not None and state.warehouse == warehouse:
-            stop_server(other, at_once=False)
+        if other.path == folder.path:
+            continue
+        if state is not None and state.warehouse == warehouse:
+            with suppress(ConfigurationError):  # it does not answer
+                stop_server(other, at_once=False)
         other.delete_if_old()
 
 
@@ -237,9 +241,10 @@ class RemoteConnection:
                 self._channel.send(request)
             kind, value = self._receive_answer()
         except (EOFError, OSError) as error:
+            self._channel.close()
             # The server closes a connection that was cancelled.
             raise (StatementCancelled() if self._was_cancelled else ServerLost(self._log)) from error
-        except KeyboardInterrupt:
+        except BaseException:
             self._channel.close()  # the next request would receive the answer to this one
             raise
         if kind == "error":
@@ -253,7 +258,8 @@ class RemoteConnection:
                 case ("log", name, level, message):
                     logging.getLogger(name).handle(logging.LogRecord(name, level, __file__, 0, message, None, None))
                 case ("output", stream, text):
-                    getattr(sys, stream).write(text)
+                    with suppress(OSError, ValueError):  # a closed pipe, or a character that the terminal cannot show
+                        getattr(sys, stream).write(text)
                 case (kind, value):
                     return kind, value
 

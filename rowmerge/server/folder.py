@@ -217,10 +217,13 @@ class ServerFolder:
         return True
 
     def delete_if_old(self) -> None:
-        """Delete the folder of a server that ended more than a week ago."""
+        """Delete the folder of a server that ended more than a week ago, unless a client is about to start it again."""
         with suppress(OSError):
-            if not self._is_alive() and time.time() - self.log.stat().st_mtime > _LOG_SECONDS:
-                shutil.rmtree(self.path)
+            if self._is_alive() or time.time() - self.log.stat().st_mtime < _LOG_SECONDS:
+                return
+            with (self.path / "start.lock").open("w") as file:
+                if _try_lock(file):
+                    shutil.rmtree(self.path)
 
 
 def _try_lock(file: IO[str]) -> bool:

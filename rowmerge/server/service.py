@@ -26,7 +26,6 @@ from rowmerge.errors import RowmergeError
 from rowmerge.server.channel import Channel, PortableError
 from rowmerge.server.folder import ACCEPTED, ServerFolder, ServerState, warehouse_of
 from rowmerge.session.early_start import open_session
-from rowmerge.table.metadata.schema import backquote
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -71,6 +70,13 @@ def main(folder: str, answers: int) -> None:
     server.run(arguments, answer)
 
 
+class _SparkEnded(Exception):
+    """Raised when the Spark of the server has ended.
+
+    Remedy: The client starts another server. This error does not reach users.
+    """
+
+
 class _Client:
     """A process that uses the server: its session, and the number of its connections."""
 
@@ -102,6 +108,8 @@ class _Client:
         """Release the rows that the session has cached. The session itself goes with its last reference."""
         if self.session is None:
             return
+        from rowmerge.table.metadata.schema import backquote  # Spark starts before this import
+
         catalog = self.session.spark.catalog
         with suppress(Exception):  # Java may have ended
             for name in [backquote(view.name) for view in catalog.listTables() if view.isTemporary]:
@@ -135,6 +143,7 @@ class Server:
             if not is_locked:  # another server accepts clients
                 answer(None)
                 return
+            self._folder.delete_state()  # of a killed server
             try:
                 session = open_session(arguments)
                 listener = self._folder.listen()
@@ -228,13 +237,13 @@ class Server:
                     self._spark.catalog.clearCache()  # also rows that Python models have cached
 
     def _check_spark(self, spark: SparkSession) -> None:
-        """Raise EOFError if Spark has ended, and end the server, so that the client starts another one."""
-        try:
-            spark.conf.get("spark.app.id")
-        except Exception as error:
-            logger.error("Spark has ended: %s", type(error).__name__)
+        """Raise _SparkEnded if Spark has ended, and end the server, so that the client starts another one."""
+        from rowmerge.spark.spark_session import is_alive  # Spark starts before this import
+
+        if not is_alive(spark):
+            logger.error("Spark has ended")
             self.stop(at_once=True)
-            raise EOFError from error
+            raise _SparkEnded
 
     def _status(self) -> dict[str, Any]:
         """Return facts about the server by name: numbers of clients, of connections and of requests, and the time without clients."""
@@ -302,8 +311,8 @@ def _answered(channel: Channel) -> Iterator[Callable[[object], None]]:
     try:
         yield results.append
         channel.send(("result", results[0]))
-    except EOFError:
-        channel.close()  # Spark has ended
+    except _SparkEnded:
+        channel.close()  # the client then looks for another server
     except OSError as error:
         if not results:
             channel.send(("error", PortableError.of(error)))

@@ -13,6 +13,7 @@ from rowmerge.errors import StatementCancelled
 from rowmerge.session.answers.outcome import StatementOutcome
 from rowmerge.session.answers.results import StatementResult, TableScan
 from rowmerge.session.session import Session
+from rowmerge.spark.spark_session import is_alive
 from rowmerge.sql import split_statements
 
 Column = tuple[str, str, bool]
@@ -104,11 +105,7 @@ class Connection:
 
     def is_alive(self) -> bool:
         """Return whether Spark still runs."""
-        try:
-            self.session.spark.conf.get("spark.app.id")
-        except Exception:  # noqa: BLE001 - py4j raises many errors if Java has ended
-            return False
-        return True
+        return is_alive(self.session.spark)
 
     def cancel(self) -> None:
         """Stop the Spark jobs of this connection in the background, so that the running statement fails before it commits."""

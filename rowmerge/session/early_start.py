@@ -18,12 +18,19 @@ def open_session(arguments: Mapping[str, Any]) -> Session:
     Raises:
         RowmergeError: The errors of `connect`.
     """
+    from rowmerge.session.startup.connectors import warehouse_locations
+    from rowmerge.session.startup.embedded import discard_early_start, start_spark_early
+
+    start = arguments.get("spark_config"), warehouse_locations(arguments.get("location"), None, ())
     # Catalogs can name locations for which Spark needs a connector, so they must be open before Spark starts.
     if not (arguments.get("spark") or arguments.get("catalog") or arguments.get("catalogs")):
-        from rowmerge.session.startup.connectors import warehouse_locations
-        from rowmerge.session.startup.embedded import start_spark_early
+        start_spark_early(*start)
+    # While Java starts: PySpark imports pandas for the first DataFrame from Arrow.
+    import pandas  # type: ignore[import-untyped]  # noqa: F401
 
-        start_spark_early(arguments.get("spark_config"), warehouse_locations(arguments.get("location"), None, ()))
-    from rowmerge.session.session import connect  # while Java starts
+    from rowmerge.session.session import connect
 
-    return connect(**arguments)
+    try:
+        return connect(**arguments)
+    finally:
+        discard_early_start(*start)  # if `connect` has failed before it needs Spark

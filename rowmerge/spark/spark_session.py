@@ -78,6 +78,16 @@ def analyses_later(spark: SparkSession) -> bool:
     return not hasattr(spark, "sparkContext")
 
 
+def is_alive(spark: SparkSession) -> bool:
+    """Return whether the Spark of a session still runs: neither its Java nor its context has ended."""
+    try:
+        if hasattr(spark, "sparkContext"):
+            return spark.sparkContext.defaultParallelism > 0  # an error if the context is stopped
+        return bool(spark.conf.get("spark.app.id"))
+    except Exception:  # noqa: BLE001 - py4j raises many errors if Java has ended
+        return False
+
+
 def is_case_sensitive(spark: SparkSession) -> bool:
     """Return whether names that differ only in case are different names."""
     return setting(spark, "spark.sql.caseSensitive", "false") == "true"

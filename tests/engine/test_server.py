@@ -11,8 +11,7 @@ import stat
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,6 +21,7 @@ from rowmerge.errors import ConfigurationError, MultipleSourceRowsMatch, ServerL
 from rowmerge.server.client import server_status, stop_server
 from rowmerge.server.folder import ServerFolder, warehouse_of
 from tests.support.jvm import SPARK_SETTINGS
+from tests.support.processes import descendants, is_running, wait_until
 
 ENDLESS = "create or replace table a.endless as select id % 7 as id, count(*) as n from range(0, 100000000000000) group by 1"
 CLIENT = """
@@ -60,26 +60,6 @@ def session(arguments: dict[str, object]) -> Iterator[rowmerge.ServerSession]:
     session.connection().execute("create schema if not exists a")
     yield session
     session.close()
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
-    until = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < until
-        time.sleep(0.05)
-
-
-def is_running(pid: int) -> bool:
-    """Return whether a process runs: whether it exists and is no zombie, which is a process whose parent has not read its status."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-def child_pids(pid: int) -> list[int]:
-    children = [int(child) for task in Path(f"/proc/{pid}/task").iterdir() for child in (task / "children").read_text().split()]
-    return children + [each for child in children for each in child_pids(child)]
 
 
 def pid_of(session: rowmerge.ServerSession) -> int:
@@ -246,11 +226,15 @@ def test_the_command_lists_and_stops_servers(cache: Path, tmp_path: Path) -> Non
     assert started.startswith(f"The server of {warehouse} runs with process id {status['pid']}.")
     assert (status["warehouse"], status["clients"], status["keep_warm"]) == (warehouse, 0, 1800)
     assert f"{warehouse}: process {status['pid']}, unused for " in command("status")
-    processes = [status["pid"], *child_pids(status["pid"])]
+    processes = [status["pid"], *descendants(status["pid"])]
     assert command("stop", "--warehouse", warehouse) == "1 server stopped.\n"
     wait_until(lambda: not any(map(is_running, processes)))
     assert command("status", "--warehouse", warehouse) == "No server runs.\n"
     assert "The server has ended" in command("logs", "--warehouse", warehouse)
+
+
+def stop_spark(session: rowmerge.Session) -> None:
+    session.spark.stop()
 
 
 class TestLife:
@@ -271,7 +255,7 @@ class TestLife:
     def test_a_killed_server_is_an_error_and_the_next_session_starts_another(self, cache: Path, tmp_path: Path) -> None:
         arguments = {"location": str(tmp_path), "spark_config": SPARK_SETTINGS}
         session = rowmerge.ServerSession(arguments, keep_warm=60)
-        connection, processes = session.connection(), [pid_of(session), *child_pids(pid_of(session))]
+        connection, processes = session.connection(), [pid_of(session), *descendants(pid_of(session))]
         connection.execute("create schema a; create table a.t as select 1 as id")
         assert len(processes) > 1 and not session.is_lost()
         threading.Timer(2, lambda: os.kill(processes[0], signal.SIGKILL)).start()
@@ -287,13 +271,17 @@ class TestLife:
         assert numbers_in(other, "select id from a.t") == [1]
         other.close()
 
-    def test_a_server_whose_java_has_ended_is_replaced(self, cache: Path, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("end", ["kill Java", "stop Spark"])
+    def test_a_server_whose_spark_has_ended_is_replaced(self, cache: Path, tmp_path: Path, end: str) -> None:
         arguments = {"location": str(tmp_path), "spark_config": SPARK_SETTINGS}
         session = rowmerge.ServerSession(arguments, keep_warm=60)
         pid = pid_of(session)
-        (java,) = [child for child in child_pids(pid) if "java" in Path(f"/proc/{child}/cmdline").read_text().split("\0")[0]]
-        os.kill(java, signal.SIGKILL)
-        wait_until(lambda: not is_running(java))
+        (java,) = [child for child in descendants(pid) if "java" in Path(f"/proc/{child}/cmdline").read_text().split("\0")[0]]
+        if end == "kill Java":
+            os.kill(java, signal.SIGKILL)
+            wait_until(lambda: not is_running(java))
+        else:
+            session.connection().call(stop_spark)
         assert session.is_lost()
         other = rowmerge.ServerSession(arguments, keep_warm=0)
         assert pid_of(other) != pid

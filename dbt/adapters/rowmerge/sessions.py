@@ -30,10 +30,10 @@ _SESSION_SETTINGS = (
 _opening = threading.Lock()
 """The lock of the thread that opens a session, which can take many seconds."""
 _lock = threading.Lock()
-"""The lock of the two variables below."""
+"""The lock of the variables below."""
 _sessions: dict[tuple[Any, ...], Any] = {}
-_closings = 0
-"""The number of commands of dbt in this process that have ended, which tells an early start that its command has ended."""
+_is_in_use = False
+"""Whether a command of dbt uses sessions. An early start may end after its command."""
 
 
 def connection_for(credentials: RowmergeCredentials) -> Any:
@@ -41,29 +41,38 @@ def connection_for(credentials: RowmergeCredentials) -> Any:
 
     Raises DbtRuntimeError if the warehouse is a file, and rowmerge.errors.RowmergeError if the engine fails to start.
     """
+    global _is_in_use
+    _is_in_use = True
     session = _session_for(credentials)
     return session.connection() if credentials.keep_warm else rowmerge.Connection(session)
 
 
 def start_early(credentials: RowmergeCredentials) -> None:
     """Start Spark for a profile in the background, while dbt reads the project. If this fails, `connection_for` raises the error."""
-    closings = _closings
+    global _is_in_use
 
     def start() -> None:
         with suppress(Exception):
             _session_for(credentials)
-        if closings != _closings:  # the command has ended meanwhile
-            close_server_sessions()
+        _close_unused_sessions()
 
     if credentials.method == "session":
+        _is_in_use = True
         threading.Thread(target=start, name="rowmerge-start", daemon=True).start()
 
 
 def close_server_sessions() -> None:
     """Release the sessions of servers, when a command of dbt ends. The servers end after the time that the profile sets."""
-    global _closings
+    global _is_in_use
+    _is_in_use = False
+    _close_unused_sessions()
+
+
+def _close_unused_sessions() -> None:
+    """Release the sessions of servers, unless a command of dbt uses them."""
     with _lock:
-        _closings += 1
+        if _is_in_use:
+            return
         keys = [key for key, session in _sessions.items() if isinstance(session, rowmerge.ServerSession)]
         sessions = [_sessions.pop(key) for key in keys]
     for session in sessions:

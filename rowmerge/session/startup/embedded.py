@@ -37,6 +37,8 @@ _EXIT_SECONDS = 2
 _REDACTION = {"spark.redaction.regex": "(?i)secret|passw|token|credential|[.]sas[.]|(access|account|private)[.]?key"}
 """The names of settings whose values Spark hides in its user interface and event logs. Spark's default lacks keys of Azure and Google."""
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_launching = threading.Lock()
+"""The lock of the thread that starts Spark. Other threads then use this Spark."""
 _early_starts: dict[tuple[str, tuple[str, ...]], Future[SparkSession]] = {}
 """The starts of Spark that no call of `start_spark` has awaited, by the arguments of `start_spark`."""
 _separate_sessions: weakref.WeakSet[SparkSession] = weakref.WeakSet()
@@ -72,8 +74,9 @@ def _start(config: Mapping[str, object], locations: Sequence[str]) -> SparkSessi
     address = settings.pop("spark.remote", None) or os.environ.get("SPARK_REMOTE")
     if address:
         return _remote_session(address, settings)
-    running_session = active_session()
-    return _launch(with_connector(settings, locations)) if running_session is None else _reuse_spark(running_session, settings)
+    with _launching:
+        running_session = active_session()
+        return _launch(with_connector(settings, locations)) if running_session is None else _reuse_spark(running_session, settings)
 
 
 def start_spark_early(config: Mapping[str, object] | None, locations: Sequence[str]) -> None:
@@ -97,6 +100,16 @@ def start_spark_early(config: Mapping[str, object] | None, locations: Sequence[s
 
     threading.Thread(target=start, daemon=True, name="rowmerge-spark").start()
     _early_starts[_key_of_start(config, locations)] = result
+
+
+def discard_early_start(config: Mapping[str, object] | None, locations: Sequence[str]) -> None:
+    """Discard an early start whose result no caller awaits. Spark keeps running.
+
+    Args:
+        config: The Spark settings of the early start.
+        locations: The locations of the early start.
+    """
+    _early_starts.pop(_key_of_start(config, locations), None)
 
 
 def _key_of_start(config: Mapping[str, object] | None, locations: Sequence[str]) -> tuple[str, tuple[str, ...]]:

@@ -49,9 +49,12 @@ def create_model_view(session: Any, compiled_code: str, name: str, view: str) ->
         view: The name of the view.
 
     Raises:
-        DbtRuntimeError: The model raises an error, or does not return a DataFrame.
+        DbtRuntimeError: The model raises an error, does not return a DataFrame, or returns one of another Spark session.
     """
     run_python_model(compiled_code, name, session).createOrReplaceTempView(view)
+    if not session.spark.catalog.tableExists(view):
+        advice = "Create DataFrames with the argument `session` of the model instead of SparkSession.builder, also for pandas-on-Spark."
+        raise DbtRuntimeError(f"The Python model {name} returned a DataFrame of another Spark session. {advice}")
 
 
 def run_python_model(compiled_code: str, name: str, session: Any) -> Any:
