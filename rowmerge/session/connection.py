@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import Any
 
@@ -135,7 +135,8 @@ class Connection:
             raise
         finally:
             self._idle.set()
-            self._remove_tag(self._tag)
+            with suppress(Exception):  # Spark may have ended, and that error is not the cause
+                self._remove_tag(self._tag)
 
     def _stop_jobs(self) -> None:
         """Cancel jobs repeatedly until the statement ends, because a statement runs several jobs in sequence."""
