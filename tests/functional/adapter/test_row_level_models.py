@@ -8,7 +8,8 @@ import time
 
 import pytest
 from dbt.tests.util import get_artifact, run_dbt, run_dbt_and_capture
-from dbt_common.exceptions import DbtRuntimeError
+
+from rowmerge.errors import StatementCancelled
 
 ORDERS = """
 {{ config(materialized='incremental', unique_key=var('key', 'id'), incremental_strategy=var('strategy', 'merge'), **var('more', {})) }}
@@ -331,7 +332,7 @@ class TestCancel:
             try:
                 cursor.execute("select count(*) from range(1000000000000) where sin(id) > 2")
                 cursor.fetchall()
-            except DbtRuntimeError as error:
+            except StatementCancelled as error:
                 raised.append(str(error))
 
         thread = threading.Thread(target=work)
