@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 import rowmerge
 from dbt.adapters.rowmerge.configs.credentials import RowmergeCredentials
-from dbt.adapters.rowmerge.sessions import session_for
+from dbt.adapters.rowmerge.sessions import connection_for
 from rowmerge.errors import ConfigurationError
 from tests.support.disk_calls import DiskCalls, assert_durable, named_files
 
@@ -80,8 +80,10 @@ def test_tables_outside_the_warehouse_and_other_objects_are_durable(
     "opened",
     [
         lambda spark, location: rowmerge.connect(location, spark=spark, durability="process"),
-        lambda spark, location: session_for(
-            RowmergeCredentials.from_dict({"method": "existing", "warehouse": location, "schema": "default", "durability": "process"})
+        lambda spark, location: (
+            connection_for(
+                RowmergeCredentials.from_dict({"method": "existing", "warehouse": location, "schema": "default", "durability": "process"})
+            ).session
         ),
     ],
     ids=["session", "dbt"],
