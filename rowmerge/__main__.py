@@ -40,7 +40,7 @@ def main() -> None:
 
 @main.command()
 def archive_classes() -> None:
-    """Write a class archive, with which Spark starts faster.
+    """Write an archive of Java's classes, with which Spark starts faster.
 
     One archive serves one installation of Java and PySpark.
     """
@@ -133,7 +133,7 @@ def logs(warehouse: str | None) -> None:
 
 
 def _answer_of(function: Callable[..., Any], folder: ServerFolder, **arguments: bool) -> Any:
-    """Return the result of a function that asks a server. If the server does not answer, print the error, and return None."""
+    """Call a function that sends a request to the server of a folder, and return its result. Print an error, and return None then."""
     try:
         return function(folder, **arguments)
     except RowmergeError as error:

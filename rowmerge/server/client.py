@@ -51,8 +51,9 @@ class ServerSession:
             RowmergeError: The arguments are invalid, or the warehouse cannot be opened.
         """
         self._id = uuid.uuid4().hex
-        self._arguments, self._keep_warm = {name: value for name, value in arguments.items() if name != "spark_config"}, keep_warm
-        self._all_arguments = dict(arguments)
+        self._all_arguments, self._keep_warm = dict(arguments), keep_warm
+        # The server has started its Spark with `spark_config`. A session of this Spark accepts no further one.
+        self._arguments = {name: value for name, value in arguments.items() if name != "spark_config"}
         self.folder = ServerFolder.of(arguments)
         self._connections: weakref.WeakSet[RemoteConnection] = weakref.WeakSet()
         self._base = self._open(may_start=True)
@@ -230,12 +231,15 @@ class RemoteConnection:
         self._channel.close()
 
     def _request(self, method: str, *args: Any, **kwargs: Any) -> Any:
-        """Call a method of the connection in the server. Raise its error, or ServerLost."""
+        """Call a method of the `Connection` in the server, and return its result. Raise the errors of the method and of `_answer`."""
         with self._lock:
             return self._answer(("request", method, args, kwargs))
 
     def _answer(self, request: tuple[Any, ...] | None = None) -> Any:
-        """Send a request, and return its result. Raise its error, StatementCancelled or ServerLost."""
+        """Send a request, and return the result in the server's answer. Raise the error in the answer.
+
+        Raise ServerLost if the server closes the channel without an answer, or StatementCancelled after `cancel`.
+        """
         try:
             if request is not None:
                 self._channel.send(request)

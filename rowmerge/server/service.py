@@ -126,7 +126,7 @@ class Server:
         self._token = secrets.token_hex(32)
         self._spark: SparkSession | None = None
         self._clients: dict[str, _Client] = {}
-        self._lock = threading.Lock()  # of all fields below, and of the numbers of connections
+        self._lock = threading.Lock()  # for the clients, their numbers of connections, and the decision to end
         self._last_use = time.monotonic()
         self._requests = 0
         self._must_end, self._ends_when_unused, self._has_ended = False, False, False
@@ -306,7 +306,10 @@ def _next_request(channel: Channel) -> tuple[Any, ...]:
 
 @contextmanager
 def _answered(channel: Channel) -> Iterator[Callable[[object], None]]:
-    """Send the answer to a request: the argument of the function that the `with` block gets and calls, or the error of the block."""
+    """Send the result or the error of a `with` block to a client as the answer to its request.
+
+    The block gets a function, and calls it with the result.
+    """
     results: list[object] = []
     try:
         yield results.append

@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from rowmerge.errors import StatementCancelled
@@ -99,7 +100,7 @@ class Connection:
             RowmergeError: The connection was cancelled.
         """
         with self._cancelable():
-            bound = getattr(self.session, function) if isinstance(function, str) else lambda *a, **k: function(self.session, *a, **k)
+            bound = getattr(self.session, function) if isinstance(function, str) else partial(function, self.session)
             result = bound(*args, **kwargs)
         return StatementOutcome.of(result) if isinstance(result, StatementResult) else result
 

@@ -29,9 +29,10 @@ _SESSION_SETTINGS = (
 
 _opening = threading.Lock()
 """The lock of the thread that opens a session, which can take many seconds."""
-_lock = threading.Lock()
-"""The lock of the variables below."""
 _sessions: dict[tuple[Any, ...], Any] = {}
+"""The open sessions by their keys (`_session_key`)."""
+_lock = threading.Lock()
+"""The lock for changes of `_sessions`."""
 _is_in_use = False
 """Whether a command of dbt uses sessions. An early start may end after its command."""
 
